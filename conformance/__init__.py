@@ -1,0 +1,1 @@
+"""Laws, judge, faults: is an implementation right?"""

@@ -1,0 +1,1 @@
+"""Named wrong versions of each scheme."""

@@ -1,0 +1,1 @@
+"""Laws, one per file."""

@@ -1,0 +1,1 @@
+"""Implementations from PyPI that nobody here wrote."""

@@ -1,0 +1,1 @@
+"""pytest-benchmark module that users run."""

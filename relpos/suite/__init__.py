@@ -1,0 +1,1 @@
+"""The pytest module that users run on their own implementation."""

@@ -1,0 +1,1 @@
+"""Definitions: what every scheme is, in NumPy float64, one file per scheme."""
