@@ -98,6 +98,18 @@ class ALiBi:
                     bias[h, a, b] += self._cell(h, m[h], i, j)
         return bias
 
+    def magnitude(self, params: dict, query_positions: Positions, key_positions: Positions) -> np.ndarray:
+        """Size of the terms that are rounded when the bias is computed in its declared form, [H, Lq, Lk].
+
+        2^x for the slope amplifies the rounding of x by |x|·ln 2 = |ln m|; m·j rounds with the largest key position.
+        """
+        m = self.slopes()
+        size = np.abs(self.bias(params, query_positions, key_positions))
+        if self.distance == "key_only":
+            size[:] = m[:, None, None] * max((abs(j) for j in key_positions), default=0)
+        size[np.isinf(size)] = 0.0
+        return size * (1 + np.abs(np.log(np.where(m > 0, m, 1.0))))[:, None, None]
+
     def _cell(self, h: int, m: float, i: int, j: int) -> float:
         if self.distance == "key_only":
             return m * j

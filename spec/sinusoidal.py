@@ -72,17 +72,16 @@ class Sinusoidal:
 
     def encode(self, positions: Positions) -> np.ndarray:
         """The vectors of the positions, shape [L, D]."""
-        θ = self.frequencies()
+        θ, columns = self.frequencies(), self.columns()
         e = np.zeros((len(positions), self.embed_dim))
         for a, p in enumerate(positions):
-            for m in range(len(θ)):
-                sine, cosine = self._columns(m, len(θ))
+            for m, (sine, cosine) in enumerate(columns):
                 e[a, sine] = sin(p * θ[m])
                 if cosine < self.embed_dim:
                     e[a, cosine] = cos(p * θ[m])
         return e
 
-    def _columns(self, m: int, count: int) -> tuple[int, int]:
-        if self.layout == "interleaved":
-            return 2 * m, 2 * m + 1
-        return m, count + m
+    def columns(self) -> list[tuple[int, int]]:
+        """The columns of sine m and cosine m, for every m; a cosine column at D or beyond does not exist."""
+        count = len(self.frequencies())
+        return [(2 * m, 2 * m + 1) if self.layout == "interleaved" else (m, count + m) for m in range(count)]

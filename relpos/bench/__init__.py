@@ -1,1 +1,1 @@
-"""pytest-benchmark module that users run."""
+"""The pytest-benchmark module that users run. Comes later, with relpos.perf."""

@@ -1,0 +1,89 @@
+"""What a subject answers on a plan, and the comparison with the definition that its card calls for."""
+
+import numpy as np
+
+from relpos.conformance.calling import Instance
+from relpos.conformance.expected import AXES, Expected, expected, visible
+from relpos.conformance.judge import Comparison, compare, compare_within
+from relpos.conformance.magnitude import Size
+from relpos.conformance.plan import Inputs, Plan, inputs
+from relpos.conformance.settings import legal
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import C, units
+
+AXES["embedded"] = ("batch", "position", "column")
+
+
+def prepared(subject: Subject, plan: Plan) -> Inputs:
+    """The inputs of a plan for this subject's scheme."""
+    return inputs(plan, subject.scheme)
+
+
+def answer(subject: Subject, given: Inputs) -> dict[str, np.ndarray]:
+    """What a fresh instance returns, by name."""
+    return Instance(subject, given).results(given)
+
+
+def definition(subject: Subject, given: Inputs) -> dict[str, Expected]:
+    """What the definition says at the subject's level, in the terms that its card declares."""
+    want = expected(given, subject.level)
+    if "embedding" in want and "x" in subject.called_with.ours:
+        return {"embedded": _embedded(want["embedding"], given)}
+    if subject.card.softmax == "causal" and legal(subject.cls, {**given.plan.settings, "distance": "key_only"}):
+        # Right up to a constant per query means: the terms may be as large as those of the key-only form.
+        declared = inputs(given.plan.but(settings={**given.plan.settings, "distance": "key_only"}), subject.scheme)
+        sizes = expected(declared.but(mask=given.mask), subject.level)
+        want = {n: Expected(n, e.kind, e.value, _larger(e.size, sizes[n].size)) for n, e in want.items()}
+    return want
+
+
+def comparisons(subject: Subject, given: Inputs, got: dict[str, np.ndarray], *, factor: float = 1.0) -> list[Comparison]:
+    """Every result against the definition; up to a constant per query where only a causal softmax is promised."""
+    found = []
+    for name, want in definition(subject, given).items():
+        if subject.card.softmax == "causal" and name in ("bias", "logits"):
+            found.append(_modulo_rows(got[name], want, given, subject))
+        else:
+            found.append(compare(got[name], want, given.plan.dtype, factor=factor))
+    return found
+
+
+def bound_of(want: Expected, dtype: str) -> np.ndarray:
+    """The unit in which errors of this array are counted: u·M + u_p·P + n·η."""
+    unit = units(dtype)
+    return unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
+
+
+def past(given: Inputs, shape: tuple[int, ...]) -> np.ndarray:
+    """Cells a causal softmax can see, broadcast to a bias or logits array."""
+    causal = visible(given.but(causal=True))
+    return np.broadcast_to(causal[0] if len(shape) == 3 else causal, shape)
+
+
+def anchored(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Each row minus its last visible cell; hidden cells are 0."""
+    out = np.zeros_like(values)
+    for row in np.ndindex(values.shape[:-1]):
+        keys = np.flatnonzero(seen[row])
+        if len(keys):
+            out[row][keys] = values[row][keys] - values[row][keys[-1]]
+    return out
+
+
+def _modulo_rows(got: np.ndarray, want: Expected, given: Inputs, subject: Subject) -> Comparison:
+    seen = past(given, want.value.shape) & np.isfinite(want.value)
+    bound = bound_of(want, given.plan.dtype)
+    # The anchor of a row is rounded too, and the constant that was added to it may be as large as any of its terms.
+    bound = np.where(seen, 2 * np.broadcast_to(bound.max(axis=-1, keepdims=True, initial=0), bound.shape), 1.0)
+    got, value = anchored(got, seen), anchored(want.value, seen)
+    return compare_within(got, value, bound, name=want.name, allowed=C[want.kind], axes=AXES[want.name])
+
+
+def _larger(a: Size, b: Size) -> Size:
+    return Size(np.maximum(a.M, b.M), np.maximum(a.P, b.P), max(a.n, b.n))
+
+
+def _embedded(want: Expected, given: Inputs) -> Expected:
+    x = given.q[:, 0]
+    M, P = np.abs(x) + want.size.M, np.broadcast_to(want.size.P, x.shape)
+    return Expected("embedded", "embedding", x + want.value, Size(M, P, 3))

@@ -1,0 +1,100 @@
+"""Values for the names an implementation asks for, as tensors of the working dtype."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from relpos.conformance.plan import Inputs
+from relpos.conformance.precision import torch_dtype
+from relpos.impls.card import Card
+from relpos.spec.positions import Positions
+
+
+class Provider:
+    """Provides every name of the contract for one call; tensors are made once, so that gradients can be read from them."""
+
+    def __init__(self, inputs: Inputs, card: Card, *, arrays: str, device: str, wanted: frozenset[str] = frozenset()) -> None:
+        self.inputs, self.card, self.arrays, self.device, self.wanted = inputs, card, arrays, device, wanted
+        self.role = "query"
+        self.leaves: dict[str, Any] = {}
+
+    def value(self, name: str) -> Any:
+        """The value of one of our names."""
+        plain: dict[str, Callable[[], Any]] = {
+            "settings": lambda: self.inputs.settings,
+            "params": lambda: {p: self.tensor(p, a) for p, a in self.inputs.params.items()},
+            "role": lambda: self.role,
+            "causal": lambda: self.inputs.causal,
+            "scale": lambda: self.inputs.scale,
+            "dtype": lambda: self._dtype(),
+            "device": lambda: torch.device(self.device),
+            "x": self._x,
+            "positions": lambda: self._positions(self._own_positions()),
+            "query_positions": lambda: self._positions(self.inputs.query_positions),
+            "key_positions": lambda: self._positions(self.inputs.key_positions),
+            "query_length": lambda: len(self.inputs.query_positions),
+            "key_length": lambda: len(self.inputs.key_positions),
+            "offset": lambda: int(next(iter(self._own_positions().row(0)), 0)),
+            "sequence_length": lambda: int(self.inputs.key_positions.array().max(initial=-1)) + 1,
+            "mask": self._mask,
+            "padding_mask": self._padding_mask,
+        }
+        if name in ("q", "k", "v"):
+            return self.laid_out(name, getattr(self.inputs, name))
+        if name in self.inputs.params:
+            return self.tensor(name, self.inputs.params[name])
+        if name in plain:
+            return plain[name]()
+        return getattr(self.inputs.settings, name)
+
+    def tensor(self, name: str, array: np.ndarray) -> Any:
+        """A leaf of the working dtype, made once per name."""
+        if name not in self.leaves:
+            self.leaves[name] = self._float(array).requires_grad_(name in self.wanted) if self._torch() else self._float(array)
+        return self.leaves[name]
+
+    def laid_out(self, name: str, array: np.ndarray) -> Any:
+        """q, k, v or x with its axes in the layout of the card."""
+        return self.tensor(name, array.swapaxes(1, 2) if self.card.layout == "blhd" else array)
+
+    def _torch(self) -> bool:
+        return self.arrays == "torch"
+
+    def _float(self, array: np.ndarray) -> Any:
+        tensor = torch.from_numpy(np.ascontiguousarray(array)).to(torch_dtype(self.inputs.plan.dtype)).to(self.device)
+        return tensor if self._torch() else tensor.numpy()
+
+    def _whole(self, array: np.ndarray) -> Any:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device) if self._torch() else array
+
+    def _dtype(self) -> Any:
+        return torch_dtype(self.inputs.plan.dtype) if self._torch() else np.dtype(self.inputs.plan.dtype)
+
+    def _own_positions(self) -> Positions:
+        return self.inputs.key_positions if self.role == "key" else self.inputs.query_positions
+
+    def _positions(self, positions: Positions) -> Any:
+        return self._whole(positions.array())
+
+    def _x(self) -> Any:
+        if self.inputs.settings.form == "embedding":
+            return self.tensor("x", self.inputs.q[:, 0])
+        source = self.inputs.k if self.role == "key" else self.inputs.q
+        return self.laid_out(f"x of the {self.role}", source)
+
+    def _mask(self) -> Any:
+        B, _, Lq, Lk = *self.inputs.q.shape[:3], self.inputs.k.shape[2]
+        keep = np.ones((B, 1, Lq, Lk), dtype=bool) if self.inputs.mask is None else self.inputs.mask
+        return self._sense(keep)
+
+    def _padding_mask(self) -> Any:
+        B, Lk = self.inputs.k.shape[0], self.inputs.k.shape[2]
+        keep = np.ones((B, Lk), dtype=bool) if self.inputs.mask is None else self.inputs.mask[:, 0].all(axis=1)
+        return self._sense(keep)
+
+    def _sense(self, keep: np.ndarray) -> Any:
+        if self.card.mask == "additive":
+            return self._float(np.where(keep, 0.0, -np.inf))
+        return self._whole(keep if self.card.mask == "true_keeps" else ~keep)

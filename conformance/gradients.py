@@ -1,0 +1,198 @@
+"""Gradients: what autograd gives for an implementation, and what the definition prescribes, with its rounding bound.
+
+Every input enters the logits and the seen values linearly when the others are held, so its derivative is a difference of
+two evaluations of the definition, exact up to float64 rounding. With G the cotangent of the logits,
+
+    attention   s_ij = g_i · v_ij       G_ij = w_ij (s_ij − Σ_k w_ik s_ik)
+    input x     dx = Σ_ij G_ij ∂logit_ij/∂x  +  Σ_ij w_ij g_i · ∂v_ij/∂x
+
+and M follows term by term: |G| counts (3 + M_ij + Σ_k w_ik M_ik) roundings of w, and one of every product.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from relpos.conformance.calling import Instance
+from relpos.conformance.errors import Raised
+from relpos.conformance.expected import Expected, expected, parts, scale_of
+from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
+from relpos.conformance.plan import Inputs
+from relpos.conformance.precision import torch_dtype
+from relpos.conformance.reading import to_numpy
+from relpos.conformance.subject import Subject, cls_parameters
+from relpos.spec.attention import logits, placed, repeated
+
+
+def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
+    """Float inputs that the implementation is given or owns, for these settings."""
+    asks = subject.called_with.ours | (subject.built_with.ours if subject.kind == "builder" and subject.built_with else frozenset())
+    names = [n for n in ("q", "k", "v") if n in asks]
+    if "x" in asks:
+        names += ["x"] if subject.form == "embedding" else ["x of the query", "x of the key"]
+    learned = set(given.params) if "params" in asks or subject.owns_parameters else set(given.params) & asks
+    learned = learned & set(cls_parameters(subject.cls)) if "params" not in asks else learned
+    return (*names, *sorted(learned))
+
+
+def backward(
+    instance: Instance, given: Inputs, wanted: frozenset[str], cotangents: dict[str, np.ndarray]
+) -> dict[str, np.ndarray | None]:
+    """Gradients of Σ result · cotangent for the wanted inputs, in our layout; None where none arrives."""
+    module = instance.target if isinstance(instance.target, torch.nn.Module) else None
+    if module is not None:
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(name.rsplit(".", 1)[-1] in wanted)
+            parameter.grad = None
+    raw, leaves = instance.tensors(given, wanted)
+    pairs = [(raw[n], torch.from_numpy(g).to(raw[n].dtype)) for n, g in cotangents.items() if raw[n].requires_grad]
+    if pairs:
+        try:
+            torch.autograd.backward([r for r, _ in pairs], [g for _, g in pairs])
+        except Exception as error:
+            raise Raised(error) from error
+    swap = instance.subject.card.layout == "blhd"
+    return {n: _gradient(leaves.get(n), n, swap) for n in wanted}
+
+
+def _gradient(leaf: Any, name: str, swap: bool) -> np.ndarray | None:
+    if leaf is None or leaf.grad is None:
+        return None
+    gradient = to_numpy(leaf.grad)
+    return gradient.swapaxes(1, 2) if swap and name in ("q", "k", "v", "x of the query", "x of the key") else gradient
+
+
+def prescribed(given: Inputs, level: str, names: tuple[str, ...], cotangents: dict[str, np.ndarray]) -> dict[str, Expected]:
+    """The definition's gradients with M and P."""
+    if level == "contribution":
+        return {n: _of_contribution(given, n, cotangents) for n in names}
+    flow = _flow(given, level, cotangents)
+    return {n: _of_input(given, n, flow) for n in names}
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """Cotangent of the logits with its M and P, and, at attention level, weights, their errors and the output's cotangent."""
+
+    G: np.ndarray
+    M: np.ndarray
+    P: np.ndarray
+    n: int
+    weights: np.ndarray | None = None
+    doubt: np.ndarray | None = None
+    g: np.ndarray | None = None
+
+
+def _flow(given: Inputs, level: str, cotangents: dict[str, np.ndarray]) -> _Flow:
+    if level == "logits":
+        g = cotangents["logits"]
+        return _Flow(g, np.abs(g), np.zeros_like(g), 2)
+    g, p = cotangents["output"], parts(given)
+    w, score = p.weights, p.score.size
+    s = (g[..., None, :] * p.seen).sum(-1)
+    s_size = (np.abs(g)[..., None, :] * p.seen_size.M).sum(-1)
+    mean, mean_size = (w * s).sum(-1, keepdims=True), (w * s_size).sum(-1, keepdims=True)
+    doubt = 3 + score.M + (w * score.M).sum(-1, keepdims=True)
+    angle = score.P + (w * score.P).sum(-1, keepdims=True)
+    # The mean is an average of s under weights that are off themselves.
+    drift = (w * doubt * np.abs(s - mean)).sum(-1, keepdims=True)
+    M = w * (doubt * np.abs(s - mean) + s_size + mean_size + drift)
+    P = w * (angle * np.abs(s - mean) + (w * angle * np.abs(s - mean)).sum(-1, keepdims=True))
+    return _Flow(w * (s - mean), M, P, score.n + w.shape[-1], w, doubt, g)
+
+
+def _of_input(given: Inputs, name: str, flow: _Flow) -> Expected:
+    if name in ("q", "k"):
+        value, M, P = _through_vectors(given, name, flow)
+    elif name == "v":
+        value, M, P = _through_values(given, flow)
+    else:
+        value, M, P = _through_table(given, name, flow)
+    terms = flow.n + given.q.shape[2] * given.k.shape[2] * given.q.shape[0] * given.q.shape[1]
+    return Expected(f"gradient of {name}", "gradient", value, Size(M, P, terms))
+
+
+def _through_vectors(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """q or k: row i of q moves only row i of the logits, so a column is moved in all rows at once."""
+    x = getattr(given, name)
+    value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+    zero = given.but(**{name: np.zeros_like(x)})
+    base = _score(zero)
+    for c in range(x.shape[-1]):
+        unit = np.zeros_like(x)
+        unit[..., c] = 1.0
+        moved = given.but(**{name: unit})
+        J, size = _score(moved) - base, _score_size(moved)
+        value[..., c] = _fold(flow.G * J, name, x.shape)
+        M[..., c] = _fold(flow.M * np.abs(J) + np.abs(flow.G) * size.M, name, x.shape)
+        P[..., c] = _fold(flow.P * np.abs(J) + np.abs(flow.G) * size.P, name, x.shape)
+    return value, M, P
+
+
+def _fold(cells: np.ndarray, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Sum [B, H, Lq, Lk] over keys for q; over queries and the heads that share a key head for k."""
+    if name == "q":
+        return cells.sum(-1)
+    B, Hkv, Lk = shape[:3]
+    return cells.sum(-2).reshape(B, Hkv, -1, Lk).sum(2)
+
+
+def _through_values(given: Inputs, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    B, Hkv, Lk, D = given.v.shape
+    if flow.weights is None or flow.g is None or flow.doubt is None:
+        return (np.zeros_like(given.v),) * 3
+    w, g = flow.weights.swapaxes(-1, -2), flow.g
+    loose = (flow.weights * flow.doubt).swapaxes(-1, -2)
+    group = lambda a: a.reshape(B, Hkv, -1, Lk, D).sum(2)  # noqa: E731
+    return group(w @ g), group(loose @ np.abs(g)), np.zeros_like(given.v)
+
+
+def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    table = given.params[name]
+    value, M, P = np.zeros_like(table), np.zeros_like(table), np.zeros_like(table)
+    nothing = {n: np.zeros_like(p) for n, p in given.params.items()}
+    base = _score(given.but(params=nothing))
+    silent = np.zeros((given.q.shape[0], given.q.shape[1], given.k.shape[2], given.v.shape[-1]))
+    for cell in np.ndindex(table.shape):
+        unit = {**nothing, name: np.zeros_like(table)}
+        unit[name][cell] = 1.0
+        J = _score(given.but(params=unit)) - base
+        value[cell] = (flow.G * J).sum()
+        M[cell] = ((flow.M + np.abs(flow.G)) * np.abs(J)).sum()
+        P[cell] = (flow.P * np.abs(J)).sum()
+        if flow.weights is not None and flow.g is not None and flow.doubt is not None and hasattr(given.settings, "values"):
+            seen = seen_values(given.settings, unit, silent, given.query_positions, given.key_positions)
+            direct = (flow.g[..., None, :] * seen).sum(-1)
+            value[cell] += (flow.weights * direct).sum()
+            M[cell] += (flow.weights * flow.doubt * (np.abs(flow.g)[..., None, :] * np.abs(seen)).sum(-1)).sum()
+    return value, M, P
+
+
+def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]) -> Expected:
+    """Rotations and embeddings act row by row: a column is moved in all rows at once."""
+    role = "key" if name in ("x of the key", "k") else "query"
+    if given.settings.form == "embedding":
+        g = cotangents["embedded"]
+        return Expected(f"gradient of {name}", "gradient", g, Size(np.abs(g), np.zeros_like(g), 2))
+    g = cotangents[f"rotated {role}"]
+    x, positions = (given.k, given.key_positions) if role == "key" else (given.q, given.query_positions)
+    value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+    for c in range(x.shape[-1]):
+        unit = np.zeros_like(x)
+        unit[..., c] = 1.0
+        J, size = placed(given.settings, unit, positions, role), placed_size(given.settings, unit, positions, role)
+        value[..., c] = (g * J).sum(-1)
+        M[..., c], P[..., c] = (np.abs(g) * size.M).sum(-1), (np.abs(g) * size.P).sum(-1)
+    return Expected(f"gradient of {name}", "gradient", value, Size(M, P, x.shape[-1]))
+
+
+def _score(given: Inputs) -> np.ndarray:
+    i = given
+    return logits(i.settings, i.params, i.q, i.k, i.query_positions, i.key_positions, scale=scale_of(i))
+
+
+def _score_size(given: Inputs) -> Size:
+    i = given
+    return logits_size(i.settings, i.params, i.q, i.k, i.query_positions, i.key_positions, scale_of(i))

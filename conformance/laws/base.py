@@ -1,0 +1,72 @@
+"""A law is a named object: one sentence, the subjects it applies to, and a check of one drawn input."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from relpos.conformance.plan import Plan
+from relpos.conformance.subject import Subject
+
+Applies = Callable[[Subject], str | None]
+Claimed = Callable[[Subject], str | None]
+
+
+def always(subject: Subject) -> None:
+    """Applies to everything; claimed by everything."""
+    del subject
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law.
+
+    name       "L1"
+    title      a few words for the table
+    statement  the law in one sentence
+    applies    None, or why it does not apply to a subject
+    claimed    None, or which claim would switch it on
+    plans      strategy of inputs for a subject
+    pinned     inputs that are always tried: edges where faults hide
+    check      largest error in units of the bound; raises LawFailure
+    share      how many of a profile's examples it needs, as a fraction
+    """
+
+    name: str
+    title: str
+    statement: str
+    check: Callable[[Subject, Plan], float]
+    plans: Callable[[Subject], st.SearchStrategy[Plan]]
+    applies: Applies = always
+    claimed: Claimed = always
+    pinned: Callable[[Subject], list[Plan]] = lambda subject: []
+    share: float = 1.0
+
+    @property
+    def number(self) -> int:
+        """Its place in the list of laws."""
+        return int(self.name[1:])
+
+
+def at_levels(*levels: str) -> Applies:
+    """Applies where the implementation answers at one of these levels."""
+
+    def reason(subject: Subject) -> str | None:
+        return None if subject.level in levels else f"judged at {' and '.join(levels)} level, this answers at {subject.level}"
+
+    return reason
+
+
+def first_reason(*rules: Callable[[Subject], str | None]) -> Applies:
+    """The first reason any rule gives."""
+
+    def reason(subject: Subject) -> str | None:
+        return next((r for r in (rule(subject) for rule in rules) if r is not None), None)
+
+    return reason
+
+
+def settings_of(subject: Subject, plan: Plan) -> Any:
+    """The settings object of a plan."""
+    return subject.cls(**plan.settings)

@@ -1,0 +1,148 @@
+"""L2: depends on i − j only."""
+
+from math import sqrt
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import answer, bound_of, definition, past, prepared
+from relpos.conformance.expected import AXES
+from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.laws.base import Law, settings_of
+from relpos.conformance.magnitude import logits_size
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.settings import sized
+from relpos.conformance.strategies import plans, within_reach
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import C, units
+
+SAYS = "two pairs at the same distance get different values"
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """Pairs at one distance have one value; at attention level a shift of all positions changes nothing."""
+    claims = settings_of(subject, plan).claims
+    if not claims & {"relative", "row_relative", "relative_dot"}:
+        return 0.0
+    given = prepared(subject, plan)
+    if subject.level == "attention":
+        return _shifted(subject, given)
+    return _same_along_diagonals(subject, _constant(given), rows_free="row_relative" in claims)
+
+
+def _shifted(subject: Subject, given: Inputs) -> float:
+    plan = given.plan
+    moved = plan.but(
+        query_positions=_moved(plan.query_positions, plan.extra["shift"]),
+        key_positions=_moved(plan.key_positions, plan.extra["shift"]),
+        extra={},
+    )
+    there = prepared(subject, moved)
+    here_want, there_want = definition(subject, given)["output"], definition(subject, there)["output"]
+    bound = bound_of(here_want, plan.dtype) + bound_of(there_want, plan.dtype)
+    found = compare_within(
+        answer(subject, there)["output"], answer(subject, given)["output"], bound, name="output", allowed=C["output"], axes=AXES["output"]
+    )
+    return demand(found, f"moving every position by {plan.extra['shift']} changes the output", plan)
+
+
+def _same_along_diagonals(subject: Subject, given: Inputs, *, rows_free: bool) -> float:
+    values, bound, kind = _table(subject, given)
+    rows_free = rows_free or subject.card.softmax == "causal"
+    seen = past(given, values.shape).copy() if rows_free else np.ones(values.shape, dtype=bool)
+    queries, keys = list(given.query_positions.row(0)), list(given.key_positions.row(0))
+    first: dict[int, tuple[int, int]] = {}
+    reference, loose = values.copy(), bound.copy()
+    if rows_free:
+        values, reference, bound = _from_own_key(values, bound, queries, keys, seen)
+        loose = bound.copy()
+    for a, i in enumerate(queries):
+        for b, j in enumerate(keys):
+            if not seen[..., a, b].all():
+                reference[..., a, b] = values[..., a, b]
+                continue
+            c, d = first.setdefault(i - j, (a, b))
+            reference[..., a, b] = values[..., c, d]
+            loose[..., a, b] = bound[..., a, b] + bound[..., c, d]
+    axes = ("head", "query", "key") if values.ndim == 3 else ("batch", "head", "query", "key")
+    return demand(compare_within(values, reference, loose, name=kind, allowed=C[kind], axes=axes), SAYS, given.plan)
+
+
+def _from_own_key(values, bound, queries: list[int], keys: list[int], seen: np.ndarray):
+    """Rows measured from the key at the query's own position, which frees them of a constant; rows without one are left out."""
+    out, loose = np.zeros_like(values), np.ones_like(bound)
+    for a, i in enumerate(queries):
+        if i not in keys:
+            seen[..., a, :] = False
+            continue
+        own = keys.index(i)
+        with np.errstate(invalid="ignore"):
+            out[..., a, :] = values[..., a, :] - values[..., a, own : own + 1]
+        loose[..., a, :] = bound[..., a, :].max(axis=-1, keepdims=True) * 2
+    out[~seen] = 0.0
+    return out, out.copy(), loose
+
+
+def _table(subject: Subject, given: Inputs) -> tuple[np.ndarray, np.ndarray, str]:
+    """One value for each pair of positions: bias, logits, or dot products of what was rotated or encoded."""
+    got, want, dtype = answer(subject, given), definition(subject, given), given.plan.dtype
+    if subject.form == "rotation" and subject.level == "contribution":
+        q, k = got["rotated query"], got["rotated key"]
+        size = logits_size(given.settings, given.params, given.q, given.k, given.query_positions, given.key_positions, 1.0)
+        unit = units(dtype)
+        repeats = q.shape[1] // k.shape[1]
+        dots = q @ np.repeat(k, repeats, axis=1).swapaxes(-1, -2)
+        return dots, unit.u * size.M + unit.u_position * size.P + size.n * unit.eta, "rotated"
+    if subject.form == "embedding" and subject.level == "contribution":
+        name = next(iter(got))
+        e, bound = got[name].reshape(-1, *got[name].shape[-2:])[0], bound_of(want[name], dtype)
+        bound = bound.reshape(-1, *bound.shape[-2:])[0]
+        size = np.abs(e)
+        loose = bound @ size.T + size @ bound.T + size @ size.T * units("float64").u
+        return (e @ e.T)[None], loose[None], "embedding"
+    name = next(iter(got))
+    return got[name], bound_of(want[name], dtype), want[name].kind
+
+
+def _constant(given: Inputs) -> Inputs:
+    """The same content at every position, so that only position can make a difference."""
+    q = np.broadcast_to(given.q[:, :, :1], given.q.shape).copy()
+    k = np.broadcast_to(given.k[:, :, :1], given.k.shape).copy()
+    if given.settings.form == "embedding":
+        q = np.zeros_like(q)
+    keys = given.key_positions if given.settings.form != "embedding" else given.query_positions
+    return given.but(q=q / sqrt(q.shape[-1]), k=k, key_positions=keys)
+
+
+def _moved(positions: tuple | None, shift: int) -> tuple | None:
+    if positions is None:
+        return None
+    return tuple(_moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions)
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    plan = draw(plans(subject, min_queries=2, min_keys=2, contents=("normal", "one_hot"), listed=subject.level == "attention"))
+    if subject.level == "attention":
+        plan = plan.but(extra={"shift": draw(st.integers(1, 64))})
+    return within_reach(subject, plan)
+
+
+def _applies(subject: Subject) -> str | None:
+    relative = {"relative", "row_relative"} if subject.form != "embedding" or subject.level != "contribution" else {"relative_dot"}
+    sample = subject.cls(**sized(subject.cls, subject.fixed))
+    if not sample.claims & relative:
+        return "the scheme is not relative at this level"
+    if subject.level == "attention" and subject.positions != "arbitrary":
+        return "needs explicit positions at attention level"
+    return None
+
+
+LAW = Law(
+    name="L2",
+    title="depends on i − j only",
+    statement="The value of a pair of positions depends on their difference alone.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+)

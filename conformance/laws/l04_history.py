@@ -1,0 +1,116 @@
+"""L4: nothing is remembered that should not be."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import bound_of, definition, prepared
+from relpos.conformance.calling import Instance
+from relpos.conformance.judge import LawFailure, compare_within, demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.loading import reload
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.reading import to_numpy
+from relpos.conformance.strategies import plans, within_reach
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import C
+
+SCRIBBLE = 3.0  # written over whatever was returned; any value that no answer has would do
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """One instance called in a drawn order answers every time as a fresh one does, and as it did before."""
+    calls = [prepared(subject, plan)] + [prepared(subject, Plan.from_json(text)) for text in plan.extra["calls"]]
+    instance = Instance(subject, calls[0])
+    answers = [_called(instance, given, plan) for given in calls]
+    largest = 0.0
+    for number, given in enumerate(calls):
+        again = _called(instance, given, plan)
+        words = f"call {number + 1} of {len(calls)}, repeated after the others and after its result was overwritten, changes"
+        largest = max(largest, _same(subject, given, again, answers[number], words, plan))
+        fresh = _fresh(subject, given)
+        if fresh is not None:
+            words = f"call {number + 1} of {len(calls)} differs from the same call on a fresh instance"
+            largest = max(largest, _same(subject, given, answers[number], fresh, words, plan))
+    return largest
+
+
+def _called(instance: Instance, given: Inputs, plan: Plan) -> dict[str, np.ndarray]:
+    """One call; its inputs must be left alone, and what it returned is then overwritten."""
+    with torch.no_grad():
+        raw, leaves = instance.tensors(given)
+        found = {name: to_numpy(value) for name, value in raw.items()}
+        _unchanged(instance.subject, given, leaves, plan)
+        for value in raw.values():
+            _overwrite(value)
+    return found
+
+
+def _unchanged(subject: Subject, given: Inputs, leaves: dict[str, Any], plan: Plan) -> None:
+    for name, before in _originals(subject, given).items():
+        after = leaves.get(name)
+        if after is None or name in given.params and subject.owns_parameters:
+            continue
+        after = to_numpy(after) if isinstance(after, torch.Tensor) else np.asarray(after, dtype=np.float64)
+        if after.shape != before.shape or not np.array_equal(after, before, equal_nan=True):
+            raise LawFailure(f"the call changes its input `{name}` in place", plan=plan)
+
+
+def _originals(subject: Subject, given: Inputs) -> dict[str, np.ndarray]:
+    swap = (lambda a: a.swapaxes(1, 2)) if subject.card.layout == "blhd" else (lambda a: a)
+    found = {"q": swap(given.q), "k": swap(given.k), "v": swap(given.v), **given.params}
+    found |= {"x of the query": swap(given.q), "x of the key": swap(given.k), "x": given.q[:, 0]}
+    return found
+
+
+def _overwrite(value: torch.Tensor) -> None:
+    try:
+        value.fill_(SCRIBBLE)
+    except RuntimeError:
+        return  # several elements share one place (an expanded view): it cannot be written to
+
+
+def _fresh(subject: Subject, given: Inputs) -> dict[str, np.ndarray] | None:
+    if subject.built_with is not None:
+        return Instance(subject, given).results(given)
+    again = reload(subject.spec, subject.target) if subject.kind == "function" else None
+    return None if again is None else Instance(subject.but(target=again), given).results(given)
+
+
+def _same(subject: Subject, given: Inputs, got: dict, want: dict, says: str, plan: Plan) -> float:
+    largest = 0.0
+    for name, defined in definition(subject, given).items():
+        bound = 2 * bound_of(defined, given.plan.dtype)
+        found = compare_within(got[name], want[name], bound, name=name, allowed=C[defined.kind])
+        largest = max(largest, demand(found, says, plan))
+    return largest
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    first = draw(plans(subject, contents=("normal",)))
+    calls = []
+    for _ in range(draw(st.integers(1, 3))):
+        other = draw(plans(subject, contents=("normal",)))
+        same = {n: getattr(first, n) for n in ("settings", "heads", "kv_heads", "head_dim")}
+        calls.append(within_reach(subject.but(given={**subject.given, **first.settings}), other.but(**same)).to_json())
+    return first.but(extra={"calls": tuple(calls)})
+
+
+def _applies(subject: Subject) -> str | None:
+    if subject.kind in ("decoder", "score_mod"):
+        return "a decoder is fresh for every sequence; a score_mod keeps nothing"
+    return None
+
+
+LAW = Law(
+    name="L4",
+    title="nothing is remembered",
+    statement="Calls in any order, size, offset and dtype give what a fresh instance gives; inputs are never changed.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+    share=0.4,
+)

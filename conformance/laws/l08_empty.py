@@ -1,0 +1,83 @@
+"""L8: empty rows are zero and poison stays behind the mask."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import answer, bound_of, definition, prepared
+from relpos.conformance.calling import Instance
+from relpos.conformance.expected import AXES, visible
+from relpos.conformance.gradients import backward, float_names
+from relpos.conformance.judge import LawFailure, compare_within, demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.precision import rounded, torch_dtype
+from relpos.conformance.strategies import plans
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import POISON_FRACTION, C
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """Empty rows give 0 with finite gradients; huge or, where claimed, NaN content of hidden keys changes nothing."""
+    given = prepared(subject, plan)
+    out = answer(subject, given)["output"]
+    _empty_rows(out, given)
+    if subject.arrays == "torch" and subject.card.gradient is not False and subject.kind != "decoder":
+        _finite_gradients(subject, given)
+    poisons = ("huge", "nan") if subject.card.masked_nan else ("huge",)
+    return max(_poisoned(subject, given, out, poison) for poison in poisons)
+
+
+def _empty_rows(out: np.ndarray, given: Inputs) -> None:
+    for b, h, i in np.argwhere(~visible(given).any(axis=-1)):
+        row = out[b, h, i]
+        if not np.all(row == 0):
+            kind = "NaN" if np.isnan(row).any() else f"{row.tolist()}"
+            raise LawFailure(f"query {i} may attend to no key, so its output is 0; got {kind}", plan=given.plan)
+
+
+def _finite_gradients(subject: Subject, given: Inputs) -> None:
+    names = frozenset(float_names(subject, given))
+    found = backward(Instance(subject, given), given, names, {"output": np.ones(given.q.shape)})
+    for name, gradient in found.items():
+        if gradient is not None and not np.isfinite(gradient).all():
+            raise LawFailure(f"the gradient of `{name}` is not finite beside a row without keys", plan=given.plan)
+
+
+def _poisoned(subject: Subject, given: Inputs, out: np.ndarray, poison: str) -> float:
+    """Content of keys that no query of any head may see."""
+    import torch
+
+    hidden = ~visible(given).any(axis=(1, 2))
+    top = POISON_FRACTION * torch.finfo(torch_dtype(given.plan.dtype)).max
+    q_size = max(float(np.abs(given.q).sum(axis=-1).max(initial=0)), 1.0)
+    huge = {"huge": (top / q_size, top), "nan": (np.nan, np.nan)}[poison]
+    k, v = given.k.copy(), given.v.copy()
+    for b, j in np.argwhere(hidden):
+        k[b, :, j], v[b, :, j] = huge[0], huge[1]
+    found = answer(subject, given.but(k=rounded(k, given.plan.dtype), v=rounded(v, given.plan.dtype)))["output"]
+    want = definition(subject, given)["output"]
+    says = f"{'NaN' if poison == 'nan' else 'a huge finite value'} in keys that are hidden from every query changes the output"
+    bound = 2 * bound_of(want, given.plan.dtype)
+    return demand(compare_within(found, out, bound, name="output", allowed=C["output"], axes=AXES["output"]), says, given.plan)
+
+
+def _applies(subject: Subject) -> str | None:
+    if subject.level != "attention":
+        return "judged at attention level"
+    return None if "mask" in subject.asks else "no mask is asked for"
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    return draw(plans(subject, min_keys=2, masks=("empty", "padding", "random"), contents=("normal",), scales=False))
+
+
+LAW = Law(
+    name="L8",
+    title="empty rows, poison in masked keys",
+    statement="A query without keys gives 0 with finite gradients; what hidden keys hold has no effect.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+    share=0.4,
+)

@@ -1,0 +1,107 @@
+"""L11: near and far, before and after are told apart as the scheme says."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import answer, bound_of, definition, prepared
+from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.strategies import plans, within_reach
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import C
+
+QUESTIONS = ("after − before", "near − far, before", "near − far, after")
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """One query, keys of equal content at distances −d … d: what position alone makes of before and after, near and far."""
+    given = _probe(prepared(subject, plan), subject)
+    got, want = _pairs(subject, given, answer(subject, given)), definition(subject, given)
+    name = next(iter(want))
+    value = _pairs(subject, given, {n: e.value for n, e in want.items()})
+    loose = _pairs(subject, given, {n: bound_of(e, plan.dtype) for n, e in want.items()}, bound=True)
+    d = plan.extra["distance"]
+    past_only = plan.causal or subject.card.softmax == "causal"
+    found, expected, bound = (_asked(a, d, past_only, bound=n == 2) for n, a in enumerate((got, value, loose)))
+    comparison = compare_within(found, expected, bound, name="difference", allowed=C[want[name].kind], axes=("question", "head"))
+    reversed_ = np.allclose(found[0], -expected[0]) and not np.allclose(expected[0], 0) and not past_only
+    says = "before and after are exchanged" if reversed_ else "before and after, or near and far, differ from what the scheme says"
+    return demand(comparison, says, plan, table=f"d = {d}: " + "; ".join(QUESTIONS[1:2] if past_only else QUESTIONS))
+
+
+def _probe(given: Inputs, subject: Subject) -> Inputs:
+    d, plan = given.plan.extra["distance"], given.plan
+    q = np.broadcast_to(given.q[:, :, :1], given.q.shape).copy()
+    k = np.broadcast_to(given.k[:, :, :1], given.k.shape).copy()
+    v = np.zeros_like(given.v)
+    if subject.level == "attention":
+        # The output then holds the weight after minus the weight before, and near minus far.
+        signs = [np.sign(j - d) * (2.0 if abs(j - d) == 1 else 1.0) for j in range(plan.key_length)]
+        v[:] = np.array(signs)[:, None]
+    return given.but(q=q, k=k, v=v)
+
+
+def _pairs(subject: Subject, given: Inputs, arrays: dict[str, np.ndarray], *, bound: bool = False) -> np.ndarray:
+    """The query's row over its keys, [H, 2d + 1]; at attention level its output, [H, 1]."""
+    d = given.plan.extra["distance"]
+    row = d if given.plan.query_length > 1 else 0
+    if "rotated query" in arrays:
+        q, k = arrays["rotated query"][0], arrays["rotated key"][0]
+        k = np.repeat(k, len(q) // len(k), axis=0)
+        if not bound:
+            return np.einsum("hd,hkd->hk", q[:, row], k)
+        size_q, size_k = np.abs(given.q[0, :, row]), np.repeat(np.abs(given.k[0]), len(q) // len(given.k[0]), axis=0)
+        across = size_q.max(-1)[:, None] * k.sum(-1) + q[:, row].sum(-1)[:, None] * size_k.max(-1)
+        return across
+    name = next(iter(arrays))
+    array = arrays[name] if arrays[name].ndim == 3 else arrays[name][0]
+    return array[:, row, :1] if name == "output" else array[:, row]
+
+
+def _asked(row: np.ndarray, d: int, past_only: bool, *, bound: bool) -> np.ndarray:
+    if row.shape[-1] == 1:
+        return row.T
+    sign = 1.0 if bound else -1.0
+    with np.errstate(invalid="ignore"):
+        after = np.nan_to_num(row[:, 2 * d] + sign * row[:, 0])
+        past = np.nan_to_num(row[:, d - 1] + sign * row[:, 0])
+        future = np.nan_to_num(row[:, d + 1] + sign * row[:, 2 * d])
+    return np.stack([past] if past_only else [after, past, future])
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    d = draw(st.integers(2, 5))
+    n = 2 * d + 1
+    plan = draw(plans(subject, contents=("normal",), masks=("none",), causal=False, dtypes=subject.dtypes[:1], far=False))
+    start = draw(st.integers(0, 40)) if subject.positions == "arbitrary" else 0
+    one = not subject.one_length and subject.positions != "contiguous"
+    listed = subject.positions == "arbitrary"
+    queries = (start + d,) if one else tuple(range(start, start + n))
+    plan = plan.but(
+        query_length=1 if one else n,
+        key_length=n,
+        offset=d if one and not listed else 0,
+        query_positions=queries if listed else None,
+        key_positions=tuple(range(start, start + n)) if listed else None,
+        extra={"distance": d},
+    )
+    return within_reach(subject, plan)
+
+
+def _applies(subject: Subject) -> str | None:
+    if subject.form == "embedding":
+        return "an embedding has no pairs; its attention is judged by L1"
+    return "there is no position term" if subject.form == "none" else None
+
+
+LAW = Law(
+    name="L11",
+    title="direction and sign",
+    statement="Keys before and after the query, and near and far ones, differ exactly as the scheme says.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+    share=0.4,
+)

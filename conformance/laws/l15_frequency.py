@@ -1,0 +1,96 @@
+"""L15: frequencies follow the formula and do not depend on how long a table is."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import answer, bound_of, definition, prepared
+from relpos.conformance.expected import AXES
+from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.strategies import plans
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import C
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """The angle of each pair at position 1 is its frequency; the first rows of a longer call are the shorter call."""
+    given = prepared(subject, plan)
+    return max(_frequencies(subject, given), _capacity(subject, given))
+
+
+def _frequencies(subject: Subject, given: Inputs) -> float:
+    x, pairs = _probe(given)
+    name = next(iter(definition(subject, given)))
+    probe = given.but(q=x)
+    got = answer(subject, probe)[name].reshape(-1, *x.shape[-2:])[0, 1]
+    want = definition(subject, probe)[name]
+    bound = bound_of(want, given.plan.dtype).reshape(-1, *x.shape[-2:])[0, 1]
+    kept = [(a, b) for a, b in pairs if max(a, b) < x.shape[-1]]
+    if not kept:
+        return 0.0
+    a, b = (np.array(column) for column in zip(*kept, strict=True))
+    θ = given.settings.frequencies()[: len(kept)]
+    found = np.arctan2(got[b], got[a])
+    expected = np.arctan2(np.sin(θ), np.cos(θ))
+    comparison = compare_within(found, expected, bound[a] + bound[b], name="frequency", allowed=C[want.kind], axes=("pair",))
+    return demand(comparison, "the frequencies, read off at position 1, are not base^(−2m/width)", given.plan)
+
+
+def _probe(given: Inputs) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Content that shows the angle: ones in the first column of each pair; nothing beside an embedding."""
+    x = np.zeros_like(given.q)
+    if given.settings.form == "embedding":
+        return x, [(cosine, sine) for sine, cosine in given.settings.columns()]
+    pairs = given.settings.pairs()
+    for a, _ in pairs:
+        x[..., a] = 1.0
+    return x, pairs
+
+
+def _capacity(subject: Subject, given: Inputs) -> float:
+    plan, n = given.plan, given.plan.query_length
+    more = min(n + plan.extra["longer"], subject.card.max_length or n + plan.extra["longer"])
+    if more <= n:
+        return 0.0
+    positions = None if plan.query_positions is None else tuple(range(more))
+    longer = prepared(subject, plan.but(query_length=more, key_length=more, query_positions=positions, key_positions=positions))
+    longer.q[:, :, :n], longer.k[:, :, :n] = given.q, given.k
+    name = next(iter(definition(subject, given)))
+    got, whole = answer(subject, given)[name], answer(subject, longer)[name]
+    bound = 2 * bound_of(definition(subject, given)[name], plan.dtype)
+    comparison = compare_within(
+        got, whole[..., :n, :], bound, name=name, allowed=C[definition(subject, given)[name].kind], axes=AXES[name]
+    )
+    return demand(comparison, f"{n} positions alone differ from the first {n} of {more}", plan)
+
+
+def _applies(subject: Subject) -> str | None:
+    told = subject.form in ("rotation", "embedding") and subject.level == "contribution" and hasattr(subject.cls, "frequencies")
+    return None if told else "judged on rotations and sinusoids"
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    plan = draw(plans(subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=False))
+    n = max(plan.query_length, 2)
+    positions = tuple(range(n)) if subject.positions == "arbitrary" else None
+    return plan.but(
+        query_length=n,
+        key_length=n,
+        offset=0,
+        query_positions=positions,
+        key_positions=positions,
+        extra={"longer": draw(st.integers(1, 40))},
+    )
+
+
+LAW = Law(
+    name="L15",
+    title="frequencies",
+    statement="The frequency of pair m is the formula's, and rows do not depend on how many were asked for.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+    share=0.3,
+)

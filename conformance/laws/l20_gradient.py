@@ -1,0 +1,80 @@
+"""L20: gradients are those of the definition, whichever inputs need one."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import definition, prepared
+from relpos.conformance.calling import Instance
+from relpos.conformance.gradients import backward, float_names, prescribed
+from relpos.conformance.judge import LawFailure, compare, demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.plan import Plan
+from relpos.conformance.precision import rounded
+from relpos.conformance.strategies import plans
+from relpos.conformance.subject import Subject
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """Backward of Σ result · cotangent, for one subset of the float inputs."""
+    given = prepared(subject, plan)
+    names = float_names(subject, given)
+    wanted = tuple(n for bit, n in enumerate(names) if plan.extra["subset"] >> bit & 1) or names
+    generator = np.random.default_rng(plan.seed + 1)
+    shapes = {name: want.value.shape for name, want in definition(subject, given).items()}
+    cotangents = {name: rounded(generator.standard_normal(shape), plan.dtype) for name, shape in shapes.items()}
+    got = backward(Instance(subject, given), given, frozenset(wanted), cotangents)
+    want = prescribed(given, subject.level, wanted, cotangents)
+    largest = 0.0
+    for name in wanted:
+        largest = max(largest, _one(got[name], want[name], name, wanted, names, plan))
+    return largest
+
+
+def _one(got: np.ndarray | None, want, name: str, wanted: tuple[str, ...], names: tuple[str, ...], plan: Plan) -> float:
+    frozen = [n for n in names if n not in wanted]
+    beside = f" while {', '.join(frozen)} {'is' if len(frozen) == 1 else 'are'} frozen" if frozen else ""
+    if got is None:
+        if not np.any(want.value):
+            return 0.0
+        raise LawFailure(f"no gradient reaches `{name}`{beside}", plan=plan)
+    return demand(compare(got, want, plan.dtype), f"the gradient of `{name}` is wrong{beside}", plan)
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    plan = draw(plans(subject, contents=("normal", "one_hot"), far=False, small=True))
+    return plan.but(extra={"subset": draw(st.integers(0, 31))})
+
+
+def _applies(subject: Subject) -> str | None:
+    if subject.kind == "decoder":
+        return "decoders owe no gradient through steps"
+    if subject.kind == "score_mod":
+        return "its q and k are not its own"
+    floats = {"q", "k", "v", "x", "params"} | set(subject.cls(**_settings(subject)).parameters())
+    told = floats & subject.asks or subject.owns_parameters and subject.cls(**_settings(subject)).parameters()
+    return None if told else "it has no float input"
+
+
+def _settings(subject: Subject) -> dict:
+    from relpos.conformance.settings import sized
+
+    return sized(subject.cls, subject.fixed)
+
+
+def _claimed(subject: Subject) -> str | None:
+    if subject.card.gradient is False:
+        return "gradient=no"
+    return None if subject.arrays == "torch" else "gradients are claimed for torch tensors only"
+
+
+LAW = Law(
+    name="L20",
+    title="gradients",
+    statement="The gradient of every input equals the definition's, for every subset of inputs that need one.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+    claimed=_claimed,
+    share=0.5,
+)

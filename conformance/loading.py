@@ -1,0 +1,111 @@
+"""Finds what `--impl` names: `package.module:name`, or `path/to/file.py:name` from where the user stands."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from relpos.conformance.errors import AdapterError, UsageError
+
+ENTRY_POINTS = "relpos.implementations"
+
+
+def load(spec: str) -> Any:
+    """The object that `spec` names; UsageError or AdapterError with the reason and what to do."""
+    if ":" not in spec:
+        return _entry_point(spec)
+    place, name = spec.rsplit(":", 1)
+    module = _from_file(place) if place.endswith(".py") else _from_package(place)
+    return _attribute(module, name, spec)
+
+
+def reload(spec: str, target: Any) -> Any:
+    """A copy of a function whose module has just been run afresh, caches empty; None where that cannot be done."""
+    file = getattr(sys.modules.get(getattr(target, "__module__", "")), "__file__", None)
+    if file is None or ":" not in spec:
+        return None
+    try:
+        fresh = _execute(Path(file), target.__module__, register=False)
+        return _attribute(fresh, spec.rsplit(":", 1)[1], spec)
+    except Exception:  # noqa: BLE001 - a module that cannot run twice is no fault of the function
+        return None
+
+
+def _from_file(place: str) -> ModuleType:
+    path = Path(place).resolve()
+    if not path.exists():
+        raise UsageError(f"--impl: there is no file {place} (looked in {Path.cwd()}). Give the path from where you stand.")
+    name = path.stem
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        return _execute(path, name, register=True)
+    except Exception as error:  # noqa: BLE001 - whatever their module raises on import is shown to them
+        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def _execute(path: Path, name: str, *, register: bool) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        register = False
+        raise
+    finally:
+        if not register:
+            _restore(name, before)
+    return module
+
+
+def _restore(name: str, before: ModuleType | None) -> None:
+    if before is None:
+        sys.modules.pop(name, None)
+    else:
+        sys.modules[name] = before
+
+
+def _from_package(place: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (place == error.name or place.startswith(error.name + ".")):
+            raise UsageError(
+                f"--impl: no module called {place!r} can be imported here. Install it (--with 'your-package'), "
+                f"give a file (path/to/file.py:name), or run python -m relpos check in your own environment."
+            ) from None
+        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+    except Exception as error:  # noqa: BLE001 - whatever their module raises on import is shown to them
+        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def _attribute(module: ModuleType, name: str, spec: str) -> Any:
+    target: Any = module
+    for part in name.split("."):
+        if not hasattr(target, part):
+            public = [n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))]
+            near = get_close_matches(part, public, n=3)
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"It has: {', '.join(public[:12]) or 'nothing callable'}."
+            raise UsageError(f"--impl {spec}: {module.__name__} has no `{part}`. {hint}")
+        target = getattr(target, part)
+    return target
+
+
+def _entry_point(name: str) -> Callable[..., Any]:
+    found = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    if name in found:
+        return found[name].load()
+    there = f" Installed packages offer: {', '.join(sorted(found))}." if found else ""
+    raise UsageError(f"--impl: write module:name or path/to/file.py:name, got {name!r}.{there}")

@@ -1,0 +1,166 @@
+"""A plan is one drawn input, small enough to print, store and replay; `inputs` builds the tensors it stands for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from relpos.conformance.errors import UsageError
+from relpos.conformance.precision import rounded
+from relpos.spec.contract import SettingsError
+from relpos.spec.positions import Explicit, Positions, Range
+from relpos.spec.registry import settings_class
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One input of a law.
+
+    offset            absolute index of query 0 when key 0 has index 0; used when no positions are listed
+    query_positions   listed positions, one row or one row per sample; None: contiguous
+    content           "normal" | "one_hot" | "ones" | "tiny" | "zeros": what q, k, v and the parameters hold
+    mask              "none" | "random" | "padding" | "empty": which keys are hidden besides the causal ones
+    extra             what a single law needs besides
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    batch: int = 1
+    heads: int = 1
+    kv_heads: int | None = None
+    query_length: int = 1
+    key_length: int = 1
+    head_dim: int = 2
+    offset: int = 0
+    query_positions: tuple | None = None
+    key_positions: tuple | None = None
+    content: str = "normal"
+    seed: int = 0
+    dtype: str = "float32"
+    causal: bool = False
+    mask: str = "none"
+    scale: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def but(self, **changes: Any) -> "Plan":
+        """This plan with some fields replaced."""
+        return replace(self, **changes)
+
+    def to_json(self) -> str:
+        """One line that `from_json` reads back; fields at their default are left out."""
+        default = Plan()
+        said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != getattr(default, f.name)}
+        return json.dumps({name: dict(v) if isinstance(v, Mapping) else v for name, v in said.items()}, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """Read a plan; UsageError if it is not one."""
+        try:
+            said = json.loads(text)
+            return cls(**{name: _tuples(value) for name, value in said.items()})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise UsageError(f"--case must be the JSON that a failure printed, got {text!r} ({error}).") from None
+
+    def describe(self) -> str:
+        """The plan in words: settings, sizes, positions, dtype, seed."""
+        default, said = Plan(), []
+        said += [f"{name} = {value!r}" for name, value in self.settings.items() if value is not None]
+        sizes = ("batch", "heads", "kv_heads", "query_length", "key_length", "head_dim")
+        named = {"heads": "num_heads", "head_dim": "embed_dim" if "embed_dim" in self.settings else "head_dim"}
+        for name in sizes:
+            if getattr(self, name) is not None and named.get(name, name) not in self.settings:
+                said.append(f"{named.get(name, name)} = {getattr(self, name)}")
+        for name in ("offset", "query_positions", "key_positions", "content", "dtype", "causal", "mask", "scale", "seed"):
+            if getattr(self, name) != getattr(default, name):
+                said.append(f"{name} = {getattr(self, name)}")
+        return ", ".join(said + [f"{name} = {value}" for name, value in self.extra.items()])
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The tensors of a plan, float64 holding values of the working dtype; q, k, v [B, H, L, D], mask [B, 1, Lq, Lk]."""
+
+    plan: Plan
+    settings: Any
+    params: dict[str, np.ndarray]
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    query_positions: Positions
+    key_positions: Positions
+    mask: np.ndarray | None
+    causal: bool
+    scale: float | None
+
+    def but(self, **changes: Any) -> "Inputs":
+        """These inputs with some replaced."""
+        return replace(self, **changes)
+
+
+def inputs(plan: Plan, scheme: str) -> Inputs:
+    """Build the tensors of a plan; UsageError if the settings have no meaning."""
+    try:
+        settings = settings_class(scheme)(**plan.settings)
+    except (SettingsError, TypeError) as error:
+        raise UsageError(_settings_help(scheme, plan, error)) from None
+    B, H, Lq, Lk, D = plan.batch, plan.heads, plan.query_length, plan.key_length, plan.head_dim
+    Hkv = H if plan.kv_heads is None else plan.kv_heads
+    fill = _Filler(plan)
+    q, k, v = fill((B, H, Lq, D)), fill((B, Hkv, Lk, D)), fill((B, Hkv, Lk, D))
+    params = {name: fill(shape) for name, shape in settings.parameters().items()}
+    queries, keys = _positions(plan)
+    return Inputs(plan, settings, params, q, k, v, queries, keys, _mask(plan, fill.generator), plan.causal, plan.scale)
+
+
+class _Filler:
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.generator = plan, np.random.default_rng(plan.seed)
+
+    def __call__(self, shape: tuple[int, ...]) -> np.ndarray:
+        normal = self.generator.standard_normal(shape)
+        if self.plan.content == "ones":
+            normal = np.ones(shape)
+        elif self.plan.content == "zeros":
+            normal = np.zeros(shape)
+        elif self.plan.content == "tiny":
+            normal = normal * float(np.finfo(np.float16).smallest_subnormal)
+        elif self.plan.content == "one_hot" and normal.size:
+            hot = self.generator.integers(normal.shape[-1], size=shape[:-1])
+            normal = np.eye(shape[-1])[hot]
+        return rounded(normal, self.plan.dtype)
+
+
+def _positions(plan: Plan) -> tuple[Positions, Positions]:
+    queries: Positions = Range(plan.offset, plan.query_length)
+    keys: Positions = Range(0, plan.key_length)
+    if plan.query_positions is not None:
+        queries = Explicit(np.array(plan.query_positions, dtype=np.int64))
+    if plan.key_positions is not None:
+        keys = Explicit(np.array(plan.key_positions, dtype=np.int64))
+    return queries, keys
+
+
+def _mask(plan: Plan, generator: np.random.Generator) -> np.ndarray | None:
+    if plan.mask == "none":
+        return None
+    shape = (plan.batch, 1, plan.query_length, plan.key_length)
+    keep = generator.random(shape) < 0.7  # most keys stay, so that a hidden one matters
+    if plan.mask == "padding":
+        keep = np.broadcast_to(keep[:, :, :1], shape).copy()
+    if plan.mask in ("random", "padding"):
+        keep[..., 0] = True
+    if plan.mask == "empty":
+        keep[:, :, plan.seed % plan.query_length] = False
+    return keep
+
+
+def _settings_help(scheme: str, plan: Plan, error: Exception) -> str:
+    if isinstance(error, SettingsError):
+        return str(error)
+    known = ", ".join(f.name for f in fields(settings_class(scheme)))
+    return f"{scheme}: its settings are {known or 'none'}; got {', '.join(plan.settings) or 'none'} ({error})."
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value

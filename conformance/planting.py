@@ -1,0 +1,105 @@
+"""The definition itself as an implementation, with or without a fault in it.
+
+Without one it must pass every law at every level, before anyone else is judged. With one it must fail the law that the
+fault names. It answers in float32, from tensors, like a stranger's NumPy function.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from relpos.conformance.expected import expected, forms_levels
+from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.subject import Subject, plug_in
+from relpos.spec.positions import Explicit
+from relpos.spec.registry import settings_class
+
+NO_FAULT = Fault("none", "no fault", law="")
+
+
+def plant(scheme: str, level: str, fault: Fault | Planted = NO_FAULT) -> Subject:
+    """A subject that answers what the definition says with the fault in it."""
+    name = f"{scheme}/{level}/{fault.name}"
+    if isinstance(fault, Planted):
+        return plug_in(fault.target, spec=name, scheme=scheme, given=fault.settings, claims=fault.claims)
+    target = _maker(settings_class(scheme).form, level)(fault)
+    claims = {"level": level, "gradient": False}
+    return plug_in(target, spec=name, scheme=scheme, given=fault.settings, claims=claims)
+
+
+def levels_of(scheme: str, fault: Fault | Planted) -> tuple[str, ...]:
+    """Levels at which a fault can be planted in a scheme."""
+    if isinstance(fault, Planted):
+        return ("itself",)
+    there = forms_levels(settings_class(scheme))
+    return tuple(level for level in there if level in fault.levels)
+
+
+def _maker(form: str, level: str) -> Callable[[Fault], Callable[..., np.ndarray]]:
+    if level != "contribution":
+        return {"logits": _logits, "attention": _attention}[level]
+    return {"bias": _bias, "embedding": _embedding, "rotation": _rotation}[form]
+
+
+def _answer(fault: Fault, level: str, name: str, given: Inputs) -> np.ndarray:
+    return expected(fault.apply(given), level)[name].value.astype(np.float32)
+
+
+def _inputs(settings: Any, query_positions: Any, key_positions: Any, **more: Any) -> Inputs:
+    queries, keys = Explicit(np.asarray(query_positions)), Explicit(np.asarray(key_positions))
+    q = more.get("q", np.zeros((1, 1, len(queries), 1)))
+    k = more.get("k", np.zeros((1, 1, len(keys), 1)))
+    plan = Plan(batch=len(q), heads=q.shape[1], query_length=len(queries), key_length=len(keys), head_dim=q.shape[-1])
+    filled = {"params": {}, "v": k, "mask": None, "causal": False, "scale": None, **more, "q": q, "k": k}
+    return Inputs(plan=plan, settings=settings, query_positions=queries, key_positions=keys, **filled)
+
+
+def _float(x: Any) -> np.ndarray:
+    return np.asarray(x, dtype=np.float64)
+
+
+def _floats(params: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: _float(value) for name, value in params.items()}
+
+
+def _bias(fault: Fault) -> Callable[..., np.ndarray]:
+    def bias(settings, params, query_positions, key_positions):
+        return _answer(fault, "contribution", "bias", _inputs(settings, query_positions, key_positions, params=_floats(params)))
+
+    return bias
+
+
+def _embedding(fault: Fault) -> Callable[..., np.ndarray]:
+    def encode(settings, positions):
+        return _answer(fault, "contribution", "embedding", _inputs(settings, positions, positions))
+
+    return encode
+
+
+def _rotation(fault: Fault) -> Callable[..., np.ndarray]:
+    def rotate(settings, x, positions, role):
+        x = _float(x)
+        given = _inputs(settings, positions, positions, q=x, k=x)
+        return _answer(fault, "contribution", f"rotated {role}", given)
+
+    return rotate
+
+
+def _logits(fault: Fault) -> Callable[..., np.ndarray]:
+    def logits(settings, params, q, k, query_positions, key_positions, scale):
+        given = _inputs(settings, query_positions, key_positions, q=_float(q), k=_float(k), params=_floats(params), scale=scale)
+        return _answer(fault, "logits", "logits", given)
+
+    return logits
+
+
+def _attention(fault: Fault) -> Callable[..., np.ndarray]:
+    def attention(settings, params, q, k, v, query_positions, key_positions, mask, causal, scale):
+        q, k, v, params = _float(q), _float(k), _float(v), _floats(params)
+        more = {"params": params, "mask": np.asarray(mask), "causal": causal, "scale": scale}
+        given = _inputs(settings, query_positions, key_positions, q=q, k=k, v=v, **more)
+        return _answer(fault, "attention", "output", given)
+
+    return attention

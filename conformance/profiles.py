@@ -1,0 +1,38 @@
+"""How many inputs a law is tried on: fixed counts, never times, so that a verdict repeats."""
+
+from dataclasses import dataclass
+
+from relpos.conformance.errors import UsageError
+from relpos.conformance.laws.base import Law
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A number of drawn inputs per law, before the law's own share."""
+
+    name: str
+    inputs: int
+    covers: str
+
+    def inputs_for(self, law: Law) -> int:
+        """Drawn inputs for one law; at least 2 where it draws any."""
+        return 0 if law.share == 0 else max(2, round(self.inputs * law.share))
+
+
+PROFILES = {
+    p.name: p
+    for p in (
+        Profile("smoke", 4, "seconds: does it run at all and is it roughly right"),
+        Profile("quick", 25, "every law, few inputs: what runs over all built-ins"),
+        Profile("default", 150, "about two minutes: what a stranger's implementation gets"),
+        Profile("thorough", 1000, "for a release: rare inputs too"),
+    )
+}
+
+
+def profile(name: str) -> Profile:
+    """A profile by name; UsageError with the names there are."""
+    if name not in PROFILES:
+        there = "; ".join(f"{p.name} ({p.covers})" for p in PROFILES.values())
+        raise UsageError(f"--profile must be one of: {there}; got {name!r}.")
+    return PROFILES[name]

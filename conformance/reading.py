@@ -1,0 +1,88 @@
+"""Reads what an implementation returns: torch, NumPy, DLPack or __array__; checks its axes and puts them in our order."""
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import torch
+
+from relpos.conformance.errors import AdapterError
+from relpos.conformance.plan import Inputs
+from relpos.conformance.subject import Subject
+
+AXIS_NAMES = {
+    "bias": ("H", "Lq", "Lk"),
+    "embedding": ("L", "D"),
+    "embedded": ("B", "L", "D"),
+    "rotated query": ("B", "H", "Lq", "D"),
+    "rotated key": ("B", "Hkv", "Lk", "D"),
+    "logits": ("B", "H", "Lq", "Lk"),
+    "output": ("B", "H", "Lq", "D"),
+}
+
+
+def as_tensor(result: Any, spec: str) -> torch.Tensor:
+    """Whatever came back as a floating torch tensor."""
+    if not isinstance(result, torch.Tensor):
+        result = _foreign(result, spec)
+    if not result.is_floating_point():
+        if result.is_complex() or result.dtype is torch.bool:
+            raise AdapterError(f"{spec} returned {result.dtype}; expected a real floating-point array.")
+        result = result.double()
+    return result
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """A float64 copy."""
+    return tensor.detach().cpu().double().numpy().copy()
+
+
+def with_axes(tensor: torch.Tensor, name: str, inputs: Inputs, subject: Subject) -> torch.Tensor:
+    """The tensor with our axes, broadcast to full size; AdapterError that says which axes look swapped."""
+    want = wanted_shape(name, inputs)
+    swapped = subject.card.layout == "blhd" and name in ("output", "rotated query", "rotated key")
+    if swapped and tensor.ndim == len(want):
+        tensor = tensor.transpose(1, 2)
+    per_sample = name == "bias" and inputs.query_positions.array().ndim == 2
+    if per_sample:
+        want = (inputs.plan.batch, *want)
+    while tensor.ndim > len(want) and tensor.shape[0] in (1, inputs.plan.batch):
+        tensor = tensor[0]
+    broadcasts = name in ("bias", "logits") and tensor.ndim == len(want)
+    fits = tuple(tensor.shape) == want or (broadcasts and all(a in (1, b) for a, b in zip(tensor.shape, want, strict=True)))
+    if not fits:
+        raise AdapterError(_wrong_shape(tuple(tensor.shape), want, name, subject))
+    return tensor.expand(want) if tuple(tensor.shape) != want else tensor
+
+
+def wanted_shape(name: str, inputs: Inputs) -> tuple[int, ...]:
+    """The shape of a result by name."""
+    p, Lq, Lk = inputs.plan, len(inputs.query_positions), len(inputs.key_positions)
+    sizes = {"B": p.batch, "H": p.heads, "Hkv": p.kv_heads or p.heads, "Lq": Lq, "L": Lq, "Lk": Lk, "D": p.head_dim}
+    return tuple(sizes[axis] for axis in AXIS_NAMES[name])
+
+
+def _foreign(result: Any, spec: str) -> torch.Tensor:
+    if hasattr(result, "__dlpack__") and not isinstance(result, np.ndarray):
+        return torch.from_dlpack(result)
+    if isinstance(result, (np.ndarray, np.generic, float, int)) or hasattr(result, "__array__"):
+        array = np.asarray(result)
+        if array.dtype.kind in "fiu":
+            return torch.from_numpy(np.array(array))
+    if isinstance(result, (tuple, list)):
+        raise AdapterError(f"{spec} returned a {type(result).__name__} of {len(result)}; return the one array that is judged.")
+    raise AdapterError(f"{spec} returned {type(result).__name__}; return a torch tensor, a NumPy array or anything with DLPack.")
+
+
+def _wrong_shape(got: tuple[int, ...], want: tuple[int, ...], name: str, subject: Subject) -> str:
+    axes = AXIS_NAMES[name][-len(want) :] if len(want) <= len(AXIS_NAMES[name]) else ("B", *AXIS_NAMES[name])
+    text = f"{subject.spec} returned shape {list(got)}; expected {name} [{', '.join(axes)}] = {list(want)}."
+    if sorted(got) == sorted(want) and len(set(want)) == len(want):
+        order = next(p for p in permutations(range(len(want))) if tuple(want[i] for i in p) == got)
+        moved = [axes[i] for i, j in enumerate(order) if i != j]
+        text += f" The axes {' and '.join(moved)} look swapped."
+        if name in ("output", "rotated query", "rotated key") and {axes[1], axes[2]} == set(moved):
+            text += " If that is your layout: --claim layout=blhd."
+    elif len(got) < len(want):
+        text += " An axis is missing; size 1 is enough where nothing varies." if name in ("bias", "logits") else " An axis is missing."
+    return text

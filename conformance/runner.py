@@ -1,0 +1,152 @@
+"""Runs laws over a subject: pinned inputs first, then drawn ones, shrunk to the smallest failing input."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings, target
+from hypothesis.errors import Flaky
+
+from relpos.conformance.errors import AdapterError, Raised, Refused
+from relpos.conformance.judge import LawFailure
+from relpos.conformance.laws.base import Law
+from relpos.conformance.plan import Plan
+from relpos.conformance.profiles import Profile
+from relpos.conformance.subject import Subject
+
+# Verdicts of one law.
+PASS, FAIL, NOT_CLAIMED, NOT_APPLICABLE, REFUSED = "pass", "fail", "not claimed", "not applicable", "refused"
+
+
+@dataclass(frozen=True)
+class LawResult:
+    """What came of one law: verdict, inputs tried, largest error in units, or the failure."""
+
+    law: Law
+    verdict: str
+    reason: str = ""
+    inputs: int = 0
+    refused: int = 0
+    largest_units: float = 0.0
+    seconds: float = 0.0
+    failure: LawFailure | None = None
+
+
+@dataclass
+class _Count:
+    """Running totals of one law."""
+
+    inputs: int = 0
+    refused: int = 0
+    largest: float = 0.0
+    refusal: str = ""
+    journal: Callable[[Law, Plan], None] | None = None
+    best: LawFailure | None = field(default=None)
+
+
+def run_law(
+    law: Law,
+    subject: Subject,
+    profile: Profile,
+    *,
+    seed_number: int | None = None,
+    journal: Callable[[Law, Plan], None] | None = None,
+) -> LawResult:
+    """Try one law on one subject."""
+    for verdict, rule in ((NOT_APPLICABLE, law.applies), (NOT_CLAIMED, law.claimed)):
+        if reason := rule(subject):
+            return LawResult(law, verdict, reason)
+    if law.name in subject.card.unclaimed:
+        return LawResult(law, NOT_CLAIMED, "the card does not claim it")
+    started, count = perf_counter(), _Count(journal=journal)
+    failure = _pinned(law, subject, count) or _drawn(law, subject, profile, seed_number, count)
+    seconds = perf_counter() - started
+    if failure is not None:
+        failure.law = law.name
+        return LawResult(law, FAIL, failure.says, count.inputs, count.refused, count.largest, seconds, failure)
+    if count.inputs and count.refused == count.inputs:
+        return LawResult(law, REFUSED, count.refusal, count.inputs, count.refused, 0.0, seconds)
+    return LawResult(law, PASS, "", count.inputs, count.refused, count.largest, seconds)
+
+
+def replay(law: Law, subject: Subject, plan: Plan) -> LawResult:
+    """Try one law on one stored plan."""
+    count = _Count()
+    failure = None
+    try:
+        _try(law, subject, plan, count)
+    except LawFailure as error:
+        failure = error
+        failure.law = law.name
+    return LawResult(law, FAIL if failure else PASS, failure.says if failure else "", 1, failure=failure)
+
+
+def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
+    for plan in law.pinned(subject):
+        try:
+            _try(law, subject, plan, count)
+        except LawFailure as failure:
+            return failure
+    return None
+
+
+def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, count: _Count) -> LawFailure | None:
+    tries = profile.inputs_for(law)
+    if tries == 0:
+        return None
+    repeat = settings(
+        max_examples=tries,
+        derandomize=number is None,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.target, Phase.shrink),
+        suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.nested_given),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+
+    def attempt(plan: Plan) -> None:
+        target(_try(law, subject, plan, count))
+
+    run = repeat(given(law.plans(subject))(attempt))
+    if number is not None:
+        run = seed(number)(run)
+    try:
+        run()
+    except LawFailure as failure:
+        return failure
+    except Flaky:
+        return _flaky(count)
+    return None
+
+
+def _flaky(count: _Count) -> LawFailure:
+    """The same input gave different verdicts: that is itself a finding."""
+    assert count.best is not None
+    says = f"{count.best.says}; but not every time: the same call gave different results"
+    return LawFailure(says, plan=count.best.plan, comparison=count.best.comparison, facts=count.best.facts)
+
+
+def _try(law: Law, subject: Subject, plan: Plan, count: _Count) -> float:
+    count.inputs += 1
+    if count.journal is not None:
+        count.journal(law, plan)
+    try:
+        largest = law.check(subject, plan)
+    except Refused as refusal:
+        count.refused += 1
+        count.refusal = str(refusal)
+        return 0.0
+    except (Raised, AdapterError) as error:
+        count.best = LawFailure(_raised(error), plan=plan)
+        raise count.best from None
+    except LawFailure as failure:
+        count.best = failure
+        raise
+    count.largest = max(count.largest, largest)
+    return min(largest, 1e9)
+
+
+def _raised(error: Any) -> str:
+    return f"it raised {error}" if isinstance(error, Raised) else str(error)

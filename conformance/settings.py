@@ -1,0 +1,96 @@
+"""Settings of a scheme as the judge sees them: smallest legal ones, named alternatives, which of them can vary."""
+
+from dataclasses import MISSING, fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from relpos.spec.contract import SettingsError
+
+SIZES = {"num_heads": "heads", "head_dim": "head_dim", "embed_dim": "head_dim"}
+
+
+def smallest(cls: type[Any], **given: Any) -> dict[str, Any]:
+    """Values for every setting that has no default, plus the given ones."""
+    values: dict[str, Any] = {}
+    for field in fields(cls):
+        if field.default is MISSING:
+            values[field.name] = 2 if field.name in SIZES else cls.draws[field.name][0]
+    return {**values, **given}
+
+
+def sized(cls: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """All settings: the given ones, and sizes large enough for them to be legal (a partial width needs a head that wide)."""
+    values = dict(given)
+    for field in fields(cls):
+        if field.name in SIZES and field.name not in values:
+            values[field.name] = max([2, *(v for v in given.values() if isinstance(v, int) and not isinstance(v, bool))])
+            values[field.name] += values[field.name] % 2
+    return smallest(cls, **values)
+
+
+def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """Named values of every setting that has some: literals and flags."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, hint in get_type_hints(cls).items():
+        if name not in {f.name for f in fields(cls)}:
+            continue
+        if get_origin(hint) is Literal:
+            found[name] = get_args(hint)
+        elif hint is bool:
+            found[name] = (False, True)
+    return found
+
+
+def alternatives(cls: type[Any], given: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Every named value that differs from the settings in force and is legal beside them."""
+    now = cls(**smallest(cls, **given))
+    found = []
+    for name, values in choices(cls).items():
+        for value in values:
+            if value != getattr(now, name) and legal(cls, {**smallest(cls, **given), name: value}):
+                found.append((name, value))
+    return found
+
+
+def legal(cls: type[Any], values: dict[str, Any]) -> bool:
+    """Whether the scheme has a meaning for these settings."""
+    try:
+        cls(**values)
+    except SettingsError:
+        return False
+    return True
+
+
+def parse_setting(cls: type[Any], scheme: str, text: str) -> tuple[str, Any]:
+    """A setting from the command line, `num_heads=12`, converted as its annotation says."""
+    name, equals, raw = text.partition("=")
+    hints = {f.name: get_type_hints(cls)[f.name] for f in fields(cls)}
+    if not equals or name not in hints:
+        known = ", ".join(f"{n}={'|'.join(map(str, choices(cls)[n])) if n in choices(cls) else '…'}" for n in hints)
+        raise SettingsError(f"{scheme}: --set takes name=value, got {text!r}. Its settings: {known or 'none'}.")
+    return name, _convert(hints[name], raw)
+
+
+def _convert(hint: Any, raw: str) -> Any:
+    kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
+    if type(None) in kinds and raw.lower() in ("none", "all"):
+        return None
+    if bool in kinds and raw.lower() in ("true", "yes", "false", "no"):
+        return raw.lower() in ("true", "yes")
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(raw)
+            except ValueError:
+                return raw
+    return raw
+
+
+def shapes_depend_on(cls: type[Any], name: str, parameter: str) -> bool:
+    """Whether a setting shows in the shape of a learned parameter, so that an implementation can read it there."""
+    base = smallest(cls)
+    step = 2 if name in SIZES else 1
+    changed = {**base, name: base.get(name, 0) + step} if isinstance(base.get(name, 0), int) else base
+    try:
+        return cls(**base).parameters().get(parameter) != cls(**changed).parameters().get(parameter)
+    except SettingsError:
+        return False

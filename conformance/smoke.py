@@ -1,0 +1,93 @@
+"""The smoke gate: does the implementation run and return something of the right shape? If not, nothing is judged."""
+
+import numpy as np
+
+from relpos.conformance.answers import answer, prepared
+from relpos.conformance.errors import AdapterError, Raised, Refused
+from relpos.conformance.plan import Plan
+from relpos.conformance.settings import SIZES, legal, sized
+from relpos.conformance.strategies import within_reach
+from relpos.conformance.subject import Subject
+
+# All sizes distinct, so that an axis in the wrong place shows.
+SIZE = {"batch": 2, "heads": 3, "query_length": 5, "key_length": 7, "head_dim": 8}
+
+
+def smoke_plan(subject: Subject, **changes: int) -> Plan:
+    """The gate's input: distinct sizes, contiguous positions."""
+    size = {**SIZE, **changes}
+    settings = sized(subject.cls, subject.fixed)
+    for name, axis in SIZES.items():
+        if name not in settings:
+            continue
+        if name in subject.fixed:
+            size[axis] = settings[name]
+        elif legal(subject.cls, {**settings, name: max(size[axis], settings[name])}):
+            size[axis] = settings[name] = max(size[axis], settings[name])
+        else:
+            size[axis] = settings[name] = 4
+    Lq, Lk = size["query_length"], size["key_length"]
+    if subject.one_length or subject.kind == "decoder":
+        Lq = Lk
+    if subject.card.max_length is not None:
+        Lq, Lk = min(Lq, subject.card.max_length), min(Lk, subject.card.max_length)
+    size |= {"query_length": Lq, "key_length": Lk}
+    bottom_right = subject.positions != "contiguous" or subject.card.corner == "bottom-right"
+    explicit = subject.positions == "arbitrary"
+    start = Lk - Lq if bottom_right else 0
+    causal = subject.level == "attention" and (subject.kind == "decoder" or subject.card.softmax == "causal")
+    plan = Plan(
+        settings=settings,
+        **size,
+        offset=start,
+        query_positions=tuple(range(start, start + Lq)) if explicit else None,
+        key_positions=tuple(range(Lk)) if explicit else None,
+        causal=causal,
+        dtype=subject.dtypes[0],
+        seed=1,
+    )
+    return within_reach(subject, plan)
+
+
+def smoke(subject: Subject) -> Subject:
+    """The subject once it has answered; tries NumPy arrays where torch tensors are refused. AdapterError otherwise."""
+    try:
+        return _ran(subject)
+    except AdapterError:
+        raise
+    except (Raised, Refused) as error:
+        try:
+            return _ran(subject.but(arrays="numpy"))
+        except (Raised, Refused, AdapterError):
+            raise AdapterError(_advice(subject, error)) from error
+
+
+def _ran(subject: Subject) -> Subject:
+    given = prepared(subject, smoke_plan(subject))
+    try:
+        got = answer(subject, given)
+    except AdapterError:
+        if subject.level == "attention" and subject.card.level is None:
+            return _as_logits(subject)
+        raise
+    if all(np.isnan(value).all() for value in got.values()):
+        raise AdapterError(f"{subject.spec} returned nothing but NaN on ordinary inputs ({given.plan.describe()}).")
+    return subject
+
+
+def _as_logits(subject: Subject) -> Subject:
+    """Level is told by shape: something that takes v may still return the complete score."""
+    other = subject.but(level="logits")
+    try:
+        answer(other, prepared(other, smoke_plan(other)))
+    except AdapterError:
+        given = prepared(subject, smoke_plan(subject))
+        answer(subject, given)
+    return other
+
+
+def _advice(subject: Subject, error: Exception) -> str:
+    text = f"{subject.spec} could not be called on ordinary inputs ({smoke_plan(subject).describe()}): {error}"
+    if subject.unbound:
+        text += f" It was not given {', '.join(subject.unbound)}, which have defaults; --claim binds={subject.unbound[0]} gives one."
+    return text

@@ -1,0 +1,46 @@
+"""How far a right implementation may be off: error ≤ c · (u·M + u_p·P + n·η), element by element.
+
+    u    unit roundoff of the working dtype
+    M    sum of the magnitudes of the terms of the declared form, in float64 (`magnitude.py`, one formula per form and output)
+    u_p  unit roundoff in which positions become angles: never coarser than float32, whatever the working dtype, because
+         an angle formed in bfloat16 is wrong by whole radians past position 256
+    P    sum of the magnitudes that multiply an error of the angle
+    n·η  n rounded terms, each of which may underflow to zero below the smallest normal number η
+    c    what first order leaves out (order of summation, several roundings of one term); calibrated below
+
+c is measured, not chosen: `python -m relpos.conformance.calibrate` runs the built-in implementations and rewritings of them
+(another order of summation, slopes by powers in float32, exponentials in base 2) over 400 drawn inputs for each dtype
+and prints the largest error in units of u·M + u_p·P + n·η. c is the next power of two above twice that.
+"""
+
+from dataclasses import dataclass
+
+from relpos.conformance.precision import smallest_normal, unit_roundoff
+
+# Every number in this table comes from the calibration named above.
+C: dict[str, float] = {
+    "bias": 4.0,
+    "embedding": 4.0,
+    "rotated": 4.0,
+    "logits": 4.0,
+    "output": 4.0,
+    "gradient": 4.0,
+}
+
+# Finite stand-in for poison in masked keys: a quarter of the dtype's maximum, so that sums of it do not overflow.
+POISON_FRACTION = 0.25
+
+
+@dataclass(frozen=True)
+class Units:
+    """The roundoffs that apply to one working dtype."""
+
+    u: float
+    u_position: float
+    eta: float
+
+
+def units(dtype: str) -> Units:
+    """Roundoffs of a working dtype; angles are owed in float32 at least."""
+    u = unit_roundoff(dtype)
+    return Units(u, min(u, unit_roundoff("float32")), smallest_normal(dtype))

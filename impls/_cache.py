@@ -1,0 +1,77 @@
+"""What is kept between calls: keys and values of a decode, and values of a function of position over a growing window."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+class KVCache:
+    """Keys and values seen so far, in buffers that double when full, so that appending costs what is appended.
+
+    No gradient flows through it: a later step writes into the buffer an earlier one has read.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Take in k, v [B, Hkv, n, D]; all keys and values so far, as views."""
+        start, self.length = self.length, self.length + k.shape[-2]
+        # A buffer born under inference_mode could not be written outside of it.
+        with torch.inference_mode(False), torch.no_grad():
+            self._keys = _written(self._keys, k, start)
+            self._values = _written(self._values, v, start)
+        return self._keys[..., : self.length, :], self._values[..., : self.length, :]
+
+
+def _written(buffer: Tensor | None, x: Tensor, start: int) -> Tensor:
+    stop = start + x.shape[-2]
+    if buffer is None or stop > buffer.shape[-2]:
+        grown = x.new_empty((*x.shape[:-2], max(stop, 2 * start), x.shape[-1]))
+        if buffer is not None:
+            grown[..., :start, :] = buffer[..., :start, :]
+        buffer = grown
+    buffer[..., start:stop, :] = x
+    return buffer
+
+
+class Window:
+    """Values of a function of whole numbers on start … stop−1, kept and extended from call to call.
+
+    compute   compute(positions, dtype, device) -> tensor with the positions along `dim`
+
+    The held tensor is replaced, never written to; what `__call__` returns is a view of it, not to be handed out.
+    """
+
+    def __init__(self, compute: Callable[[Tensor, torch.dtype, torch.device], Tensor], *, dim: int) -> None:
+        self._compute, self._dim = compute, dim
+        self._start = self._stop = 0
+        self._held: Tensor | None = None
+
+    def __call__(self, start: int, stop: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        if torch.compiler.is_compiling():  # the compiler fuses the function; a graph that holds a table would break
+            return self._values(start, stop, dtype, device)
+        if not self._holds(start, stop, dtype, device):
+            # Built normal even under inference_mode: a training call may have to save it for backward.
+            with torch.inference_mode(False), torch.no_grad():
+                self._grow(start, stop, dtype, device)
+        return self._held.narrow(self._dim, start - self._start, stop - start)
+
+    def _holds(self, start: int, stop: int, dtype: torch.dtype, device: torch.device) -> bool:
+        held = self._held
+        same = held is not None and held.dtype == dtype and held.device == device
+        return same and self._start <= start and stop <= self._stop
+
+    def _grow(self, start: int, stop: int, dtype: torch.dtype, device: torch.device) -> None:
+        low, high = min(start, self._start), max(stop, self._stop)
+        # A far-away request starts anew; a near one doubles, so that a decode recomputes seldom.
+        if self._held is not None and high - low <= 2 * (stop - start + self._stop - self._start):
+            start, stop = low, max(high, low + 2 * (self._stop - self._start))
+        self._held = self._values(start, stop, dtype, device)
+        self._start, self._stop = start, stop
+
+    def _values(self, start: int, stop: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return self._compute(torch.arange(start, stop, device=device), dtype, device)

@@ -1,0 +1,203 @@
+"""alibi: a fixed slope per head times distance, as a dense bias, from a cached line, as a zero-copy view, and in a decode.
+
+    logit[b, h, i, j] = scale · q_i · k_j − m_h · |i − j|
+
+Slopes are those of the next power of two, odd places first, then even ones, cut off at H ("press"). Distances are
+subtracted in int64 and only then rounded: positions of 2^32 cost nothing.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from relpos.impls._attention import DTYPES, attend, contiguous, default_scale, fused, relative, visible, working
+from relpos.impls._cache import KVCache, Window
+from relpos.impls.card import implements
+from relpos.spec.alibi import ALiBi
+
+
+@implements(
+    "alibi", level="contribution", positions="per_row", binds=("dtype", "device"), dtypes=DTYPES, max_position=2**32,
+    memory="B*H*Lq*Lk",
+)  # fmt: skip
+def bias(
+    settings: ALiBi,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
+) -> Tensor:
+    """The bias, [H, Lq, Lk], or [B, H, Lq, Lk] for positions [B, L]; under "key_only" it broadcasts over queries."""
+    device = query_positions.device if device is None else torch.device(device)
+    at = _coordinate(settings, query_positions.to(device), key_positions.to(device))
+    return _penalty(settings, at, _slopes(settings, working(dtype), device)).to(dtype)
+
+
+@implements("alibi", level="contribution", positions="per_row", dtypes=("float32",), max_position=2**32, memory="B*H*Lq*Lk")
+class Bias(nn.Module):
+    """The bias in float32, [H, Lq, Lk] or [B, H, Lq, Lk], whatever the module was cast to."""
+
+    slopes: Tensor
+
+    def __init__(self, settings: ALiBi) -> None:
+        super().__init__()
+        self.settings = settings
+        self.register_buffer("slopes", _slopes(settings, torch.float32), persistent=False)
+
+    def _apply(self, fn, recurse: bool = True):
+        super()._apply(fn, recurse)
+        # .half() would round the slopes for good and to_empty() leave rubbish: only the new device is taken over.
+        self.slopes = _slopes(self.settings, torch.float32, self.slopes.device)
+        return self
+
+    def forward(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        return _penalty(self.settings, _coordinate(self.settings, query_positions, key_positions), self.slopes)
+
+
+@implements("alibi", level="contribution", positions="offset", binds=("dtype", "device"), dtypes=DTYPES, max_position=2**32)
+class CachedBias(nn.Module):
+    """The bias of contiguous positions, [H, Lq, Lk]: one value per distance is kept, and the matrix copied out of it."""
+
+    def __init__(self, settings: ALiBi) -> None:
+        super().__init__()
+        self.settings = settings
+        self._line = Window(self._values, dim=1)
+
+    def forward(
+        self,
+        query_length: int,
+        key_length: int,
+        offset: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
+    ) -> Tensor:
+        device = torch.device("cpu" if device is None else device)
+        if self.settings.distance == "key_only":
+            return self._line(0, key_length, dtype, device).unsqueeze(1).clone()
+        line = self._line(1 - query_length - offset, key_length - offset, dtype, device)
+        return line.unfold(-1, key_length, 1).flip(-2)  # flip copies: nothing handed out shares memory with the line
+
+    def _values(self, positions: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return _line(self.settings, positions, working(dtype)).to(dtype)
+
+
+@implements(
+    "alibi", level="attention", positions="offset", binds=("causal", "scale"), dtypes=DTYPES, max_position=2**32,
+    memory="H*Lq + H*Lk + B*H*Lq*D + B*H*Lk*D",
+)  # fmt: skip
+def toeplitz(
+    settings: ALiBi,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] whose bias is never formed: one line per head, seen as a matrix by overlapping strides.
+
+    PyTorch has no negative strides, so the queries are turned over: bias[Lq−1−i, j] = line[i + j].
+    """
+    distances = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
+    line = _line(settings, distances, working(q.dtype)) * _bias_scale(settings, q, scale)
+    if causal:
+        line = line.masked_fill(distances > 0, -torch.inf)
+    matrix = line.unfold(-1, key_length, 1).unsqueeze(0)  # [1, H, Lq, Lk] with strides (·, ·, 1, 1)
+    return fused(q.flip(-2), k, v, mask=matrix, scale=scale).flip(-2)
+
+
+@implements(
+    "alibi", level="attention", positions="per_row", binds=("mask", "causal", "scale"), dtypes=DTYPES, max_position=2**32,
+    memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
+)  # fmt: skip
+def attention(
+    settings: ALiBi,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    *,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D]; q [B, H, Lq, D], k and v [B, Hkv, Lk, D], positions [L] or [B, L].
+
+    "key_only" is taken as m·(j − i): the softmax cannot tell, and large positions cancel before they are rounded.
+    """
+    added = _penalty(settings, relative(query_positions, key_positions), _slopes(settings, working(q.dtype), q.device))
+    seen = visible(query_positions, key_positions, mask, causal)
+    if settings.distance == "half_half":  # a row whose keys are all at −inf is an empty row too
+        heard = (added > -torch.inf) if added.ndim > 3 else (added > -torch.inf).unsqueeze(0)
+        seen = heard if seen is None else seen & heard
+    return attend(q, k, v, bias=added * _bias_scale(settings, q, scale), visible=seen, scale=scale)
+
+
+@implements("alibi", level="attention", dtypes=DTYPES, max_position=2**32)
+class Decoder:
+    """Causal decoding; keys carry no position, so the cache holds them as they came."""
+
+    def __init__(self, settings: ALiBi) -> None:
+        self.settings = settings
+        self._cache = KVCache()
+
+    @torch.no_grad()
+    def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
+        start = self._cache.length
+        keys, values = self._cache.append(k, v)
+        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
+        return attention(self.settings, q, keys, values, *at, causal=True)
+
+
+def _biased(settings: ALiBi) -> int:
+    return settings.num_heads if settings.num_biased_heads is None else settings.num_biased_heads
+
+
+def _slopes(settings: ALiBi, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
+    count = _biased(settings)
+    series = _series(settings, count // 2) * 2 if settings.distance == "half_half" else _series(settings, count)
+    return torch.tensor(series + [0.0] * (settings.num_heads - count), dtype=dtype, device=device)
+
+
+def _series(settings: ALiBi, count: int) -> list[float]:
+    if count == 0:
+        return []
+    total = count if settings.slope_rule == "geometric" else 1 << (count - 1).bit_length()
+    full = [2.0 ** -(settings.bias_max * place / total) for place in range(1, total + 1)]
+    return full if total == count else (full[1::2] + full[::2])[:count]
+
+
+def _coordinate(settings: ALiBi, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    if settings.distance == "key_only":
+        return key_positions.unsqueeze(-2)
+    return relative(query_positions, key_positions)
+
+
+def _line(settings: ALiBi, coordinate: Tensor, dtype: torch.dtype) -> Tensor:
+    return _penalty(settings, coordinate.unsqueeze(0), _slopes(settings, dtype, coordinate.device)).squeeze(-2)
+
+
+def _penalty(settings: ALiBi, coordinate: Tensor, slopes: Tensor) -> Tensor:
+    """[..., Lq, Lk] -> [..., H, Lq, Lk]; the coordinate is key minus query, or what m multiplies under "key_only"."""
+    slopes, coordinate = slopes[:, None, None], coordinate.unsqueeze(-3)
+    if settings.distance == "key_only":
+        return slopes * coordinate
+    if settings.distance == "causal":
+        return slopes * coordinate.clamp(max=0)
+    penalty = -slopes * coordinate.abs()
+    return penalty if settings.distance == "symmetric" else penalty.masked_fill(_unheard(settings, coordinate), -torch.inf)
+
+
+def _unheard(settings: ALiBi, distance: Tensor) -> Tensor:
+    head = torch.arange(settings.num_heads, device=distance.device)[:, None, None]
+    half = _biased(settings) // 2
+    return ((head < half) & (distance > 0)) | ((head >= half) & (head < 2 * half) & (distance < 0))
+
+
+def _bias_scale(settings: ALiBi, q: Tensor, scale: float | None) -> float:
+    return default_scale(q, scale) if settings.scale_bias else 1.0

@@ -1,0 +1,40 @@
+"""Settings of every scheme and named variant, and inputs for them, shared by the tests of the definitions."""
+
+from typing import Any
+
+import numpy as np
+
+from relpos.spec.alibi import ALiBi
+from relpos.spec.none import NoPE
+from relpos.spec.rope import RoPE
+from relpos.spec.shaw import Shaw
+from relpos.spec.sinusoidal import Sinusoidal
+
+H, D, REACH = 6, 4, 40
+EXAMPLES = (
+    NoPE(),
+    *(Sinusoidal(D, layout=layout) for layout in ("interleaved", "halves", "t2t")),
+    *(RoPE(D, layout=layout) for layout in ("interleaved", "half")),
+    RoPE(D, rotary_dim=2),
+    *(ALiBi(H, distance=distance) for distance in ("symmetric", "causal", "key_only", "half_half")),
+    ALiBi(H, slope_rule="geometric", scale_bias=True),
+    ALiBi(H, num_biased_heads=2),
+    *(Shaw(D, 2, tables=tables) for tables in ("separate", "tied")),
+    *(Shaw(D, REACH, tables=tables) for tables in ("relative_key", "relative_key_query")),
+    Shaw(D, 2, sign="query_minus_key"),
+)
+
+
+def label(settings: Any) -> str:
+    return repr(settings).replace(" ", "")
+
+
+def drawn_params(settings: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    return {name: rng.standard_normal(shape) for name, shape in settings.parameters().items()}
+
+
+def drawn_qkv(
+    rng: np.random.Generator, *, B: int = 2, Hkv: int = H, Lq: int = 3, Lk: int = 5
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """q [B, H, Lq, D], k and v [B, Hkv, Lk, D]."""
+    return rng.standard_normal((B, H, Lq, D)), rng.standard_normal((B, Hkv, Lk, D)), rng.standard_normal((B, Hkv, Lk, D))
