@@ -20,6 +20,7 @@ class Comparison:
     units: np.ndarray
     allowed: float
     axes: tuple[str, ...]
+    labels: tuple[str, ...] = ()
 
     @property
     def worst(self) -> tuple[int, ...]:
@@ -47,6 +48,15 @@ class LawFailure(AssertionError):
         self.comparison = comparison
         self.facts = facts or {}
         self.law = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _failure, (self.says, self.plan, self.comparison, self.facts, self.law)
+
+
+def _failure(says: str, plan: Plan, comparison: "Comparison | None", facts: dict[str, Any], law: str) -> LawFailure:
+    failure = LawFailure(says, plan=plan, comparison=comparison, facts=facts)
+    failure.law = law
+    return failure
 
 
 @dataclass(frozen=True)

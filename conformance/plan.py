@@ -66,7 +66,8 @@ class Plan:
         """The plan in words: settings, sizes, positions, dtype, seed."""
         default, said = Plan(), []
         said += [f"{name} = {value!r}" for name, value in self.settings.items() if value is not None]
-        sizes = ("batch", "heads", "kv_heads", "query_length", "key_length", "head_dim")
+        sizes = ["query_length", "key_length"]
+        sizes += [n for n in ("batch", "heads", "kv_heads", "head_dim") if getattr(self, n) != getattr(default, n)]
         named = {"heads": "num_heads", "head_dim": "embed_dim" if "embed_dim" in self.settings else "head_dim"}
         for name in sizes:
             if getattr(self, name) is not None and named.get(name, name) not in self.settings:
@@ -74,7 +75,7 @@ class Plan:
         for name in ("offset", "query_positions", "key_positions", "content", "dtype", "causal", "mask", "scale", "seed"):
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
-        return ", ".join(said + [f"{name} = {value}" for name, value in self.extra.items()])
+        return ", ".join(said + [f"{name} = {_told(value)}" for name, value in self.extra.items()])
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,10 @@ def _settings_help(scheme: str, plan: Plan, error: Exception) -> str:
         return str(error)
     known = ", ".join(f.name for f in fields(settings_class(scheme)))
     return f"{scheme}: its settings are {known or 'none'}; got {', '.join(plan.settings) or 'none'} ({error})."
+
+
+def _told(value: Any) -> str:
+    return " + ".join(map(str, value)) if isinstance(value, tuple) and all(isinstance(v, int) for v in value) else str(value)
 
 
 def _tuples(value: Any) -> Any:

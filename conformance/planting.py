@@ -25,7 +25,7 @@ def plant(scheme: str, level: str, fault: Fault | Planted = NO_FAULT) -> Subject
     if isinstance(fault, Planted):
         return plug_in(fault.target, spec=name, scheme=scheme, given=fault.settings, claims=fault.claims)
     target = _maker(settings_class(scheme).form, level)(fault)
-    claims = {"level": level, "gradient": False}
+    claims = {"level": level, "gradient": False, "binds": ("num_kv_heads",), **fault.claims}
     return plug_in(target, spec=name, scheme=scheme, given=fault.settings, claims=claims)
 
 
@@ -51,7 +51,8 @@ def _inputs(settings: Any, query_positions: Any, key_positions: Any, **more: Any
     queries, keys = Explicit(np.asarray(query_positions)), Explicit(np.asarray(key_positions))
     q = more.get("q", np.zeros((1, 1, len(queries), 1)))
     k = more.get("k", np.zeros((1, 1, len(keys), 1)))
-    plan = Plan(batch=len(q), heads=q.shape[1], query_length=len(queries), key_length=len(keys), head_dim=q.shape[-1])
+    samples = max(len(queries.array()) if queries.array().ndim == 2 else 1, len(q))
+    plan = Plan(batch=samples, heads=q.shape[1], query_length=len(queries), key_length=len(keys), head_dim=q.shape[-1])
     filled = {"params": {}, "v": k, "mask": None, "causal": False, "scale": None, **more, "q": q, "k": k}
     return Inputs(plan=plan, settings=settings, query_positions=queries, key_positions=keys, **filled)
 

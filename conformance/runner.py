@@ -52,15 +52,16 @@ def run_law(
     *,
     seed_number: int | None = None,
     journal: Callable[[Law, Plan], None] | None = None,
+    shrink: bool = True,
 ) -> LawResult:
-    """Try one law on one subject."""
+    """Try one law on one subject; without shrinking, the failing input is the first that came."""
     for verdict, rule in ((NOT_APPLICABLE, law.applies), (NOT_CLAIMED, law.claimed)):
         if reason := rule(subject):
             return LawResult(law, verdict, reason)
     if law.name in subject.card.unclaimed:
         return LawResult(law, NOT_CLAIMED, "the card does not claim it")
     started, count = perf_counter(), _Count(journal=journal)
-    failure = _pinned(law, subject, count) or _drawn(law, subject, profile, seed_number, count)
+    failure = _pinned(law, subject, count) or _drawn(law, subject, profile, seed_number, count, shrink)
     seconds = perf_counter() - started
     if failure is not None:
         failure.law = law.name
@@ -91,7 +92,7 @@ def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
     return None
 
 
-def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, count: _Count) -> LawFailure | None:
+def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, count: _Count, shrink: bool) -> LawFailure | None:
     tries = profile.inputs_for(law)
     if tries == 0:
         return None
@@ -100,7 +101,7 @@ def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, cou
         derandomize=number is None,
         database=None,
         deadline=None,
-        phases=(Phase.generate, Phase.target, Phase.shrink),
+        phases=(Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ())),
         suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.nested_given),
         report_multiple_bugs=False,
         print_blob=False,

@@ -5,7 +5,6 @@
 Positions, where asked for, decide only what `causal` hides.
 """
 
-import torch
 from torch import Tensor, nn
 
 from relpos.impls._attention import DTYPES, attend, contiguous, fused, visible

@@ -64,7 +64,8 @@ class ALiBi:
             within = 0 <= self.num_biased_heads <= self.num_heads
             require(self, "num_biased_heads", within, f"from 0 to num_heads = {self.num_heads}")
         if self.distance == "half_half":
-            require(self, "num_heads", self._biased() % 2 == 0, 'even under distance="half_half"', "Half look back, half ahead.")
+            name = "num_heads" if self.num_biased_heads is None else "num_biased_heads"
+            require(self, name, self._biased() % 2 == 0, 'even under distance="half_half"', "Half look back, half ahead.")
 
     @property
     def claims(self) -> frozenset[str]:

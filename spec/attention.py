@@ -8,7 +8,7 @@ q       [B, H, Lq, D]     k, v [B, Hkv, Lk, D] with H a multiple of Hkv: query h
 scale   1/√D unless given; it multiplies q·k once (and the position term only where the scheme says so)
 
 Edges, by decision:
-    mask          boolean, True = may attend, [Lq, Lk], [B, Lq, Lk] or [B, H, Lq, Lk]
+    mask          boolean, True = may attend, [Lq, Lk], [B, Lq, Lk], [B, 1, Lq, Lk] or [B, H, Lq, Lk]
     causal        hides a key whose position is greater than the query's: the positions decide, not the indices, so
                   the corner for Lq ≠ Lk is whatever the positions say (`corner` names the two usual ones)
     segments      a pair in different segments is hidden
@@ -23,8 +23,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from relpos.spec.contract import PositionError, require_params
+from relpos.spec.contract import PositionError, require_params, scheme_name
 from relpos.spec.positions import Positions, Range
+
+
+class AttentionError(ValueError):
+    """An array given to attention does not fit the settings or the other arrays."""
 
 
 def corner(query_length: int, key_length: int, kind: Literal["bottom-right", "top-left"]) -> tuple[Range, Range]:
@@ -32,6 +36,8 @@ def corner(query_length: int, key_length: int, kind: Literal["bottom-right", "to
 
     bottom-right: the last query sits on the last key. top-left: the first query sits on the first key.
     """
+    if kind not in ("bottom-right", "top-left"):
+        raise AttentionError(f"attention: `kind` of a corner must be 'bottom-right' or 'top-left', got {kind!r}.")
     start = key_length - query_length if kind == "bottom-right" else 0
     return Range(start, query_length), Range(0, key_length)
 
@@ -47,16 +53,17 @@ def allowed(
     """Which query may attend to which key, boolean [B, H, Lq, Lk]."""
     visible = np.ones(shape, dtype=bool)
     if mask is not None:
-        mask = np.asarray(mask, dtype=bool)
-        visible &= mask[:, None] if mask.ndim == 3 else mask
+        visible &= _checked_mask(mask, shape)
     for b in range(shape[0]):
         queries, keys = query_positions.row(b), key_positions.row(b)
         query_segment, key_segment = query_positions.segment(b), key_positions.segment(b)
+        if (query_segment is None) != (key_segment is None):
+            raise PositionError("attention: `segments` must be given for queries and keys alike; one side has none.")
         for i, p in enumerate(queries):
             for j, r in enumerate(keys):
                 if causal and r > p:
                     visible[b, :, i, j] = False
-                if query_segment is not None and key_segment is not None and query_segment[i] != key_segment[j]:
+                if query_segment is not None and query_segment[i] != key_segment[j]:
                     visible[b, :, i, j] = False
     return visible
 
@@ -102,7 +109,9 @@ def logits(
 ) -> np.ndarray:
     """The complete score before any mask, content and position, [B, H, Lq, Lk]."""
     require_params(settings, params)
-    _check_lengths(q, k, query_positions, key_positions)
+    q, k = _float64(q), _float64(k)
+    params = {name: _float64(value) for name, value in params.items()}
+    _check_sizes(settings, q, k, query_positions, key_positions)
     scale = 1.0 / sqrt(q.shape[-1]) if scale is None else scale
     k = repeated(k, q.shape[1])
     term = position_term(settings, params, q, k, query_positions, key_positions, scale)
@@ -114,10 +123,10 @@ def logits(
 
 
 def softmax(score: np.ndarray, visible: np.ndarray) -> np.ndarray:
-    """Weights over the allowed keys, [B, H, Lq, Lk]; a row without any is all zeros."""
+    """Weights over the allowed keys, [B, H, Lq, Lk]; a row without any is all zeros, one with a NaN among them all NaN."""
     weights = np.zeros(score.shape)
     for b, h, i in np.ndindex(score.shape[:3]):
-        keys = [j for j in range(score.shape[3]) if visible[b, h, i, j] and score[b, h, i, j] > -np.inf]
+        keys = [j for j in range(score.shape[3]) if visible[b, h, i, j] and score[b, h, i, j] != -np.inf]
         if not keys:
             continue
         highest = max(score[b, h, i, j] for j in keys)
@@ -145,11 +154,14 @@ def attention(
     score = logits(settings, params, q, k, query_positions, key_positions, scale=scale)
     visible = allowed(score.shape, query_positions, key_positions, mask=mask, causal=causal)
     weights = softmax(score, visible)
-    v = placed(settings, repeated(v, q.shape[1]), key_positions, "value")
-    out = np.zeros((*q.shape[:3], v.shape[-1]))
+    params = {name: _float64(value) for name, value in params.items()}
+    v = placed(settings, repeated(_float64(v), len(score[0])), key_positions, "value")
+    if v.shape[2] != score.shape[3]:
+        raise AttentionError(f"attention: `v` must have one row per key, {score.shape[3]}, got {v.shape[2]}.")
+    out = np.zeros((*score.shape[:3], v.shape[-1]))
     for b, h, i in np.ndindex(out.shape[:3]):
         for j in range(v.shape[2]):
-            if weights[b, h, i, j] > 0:
+            if weights[b, h, i, j] != 0:
                 out[b, h, i] += weights[b, h, i, j] * v[b, h, j]
     if hasattr(settings, "values"):
         for b in range(len(q)):
@@ -157,12 +169,35 @@ def attention(
     return out
 
 
-def _check_lengths(q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions) -> None:
+def _float64(x: np.ndarray) -> np.ndarray:
+    """Widened, or NumPy would compute float32 inputs in float32."""
+    return np.asarray(x, dtype=np.float64)
+
+
+def _checked_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    mask = np.asarray(mask)
+    if mask.dtype != bool:
+        raise AttentionError(f"attention: `mask` must be boolean, True = may attend, got {mask.dtype}. For an additive one: mask == 0.")
+    allowed_shapes = (shape[2:], (shape[0], *shape[2:]), shape, (shape[0], 1, *shape[2:]))
+    if mask.shape not in allowed_shapes:
+        words = ", ".join(str(list(s)) for s in allowed_shapes[:3])
+        raise AttentionError(f"attention: `mask` must have one of the shapes {words}, got {list(mask.shape)}.")
+    return mask[:, None] if mask.ndim == 3 else mask
+
+
+def _check_sizes(settings: Any, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions) -> None:
     for name, positions, length in (
         ("query_positions", query_positions, q.shape[2]),
         ("key_positions", key_positions, k.shape[2]),
     ):
         if len(positions) != length:
             raise PositionError(f"attention: `{name}` must list {length} positions, one per row, got {len(positions)}.")
+        if positions.array().ndim == 2 and len(positions.array()) != len(q):
+            rows = len(positions.array())
+            raise PositionError(f"attention: `{name}` must have one row per sample, {len(q)}, got {rows}.")
     if q.shape[1] % k.shape[1]:
         raise PositionError(f"attention: {q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly; make it a multiple.")
+    for name, size in (("num_heads", q.shape[1]), ("head_dim", q.shape[3]), ("embed_dim", q.shape[3])):
+        if getattr(settings, name, size) != size:
+            scheme, said = scheme_name(settings), getattr(settings, name)
+            raise AttentionError(f"{scheme}: `{name}` is {said} in the settings, but q has {size}. Make them equal.")

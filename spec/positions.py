@@ -25,6 +25,10 @@ class Range:
     length: int
 
     def __post_init__(self) -> None:
+        for name in ("start", "length"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+                raise PositionError(f"positions: `{name}` must be a whole number, got {value!r}.")
         if self.length < 0:
             raise PositionError(f"positions: `length` must be 0 or more, got {self.length}. An empty range has length 0.")
 
@@ -83,6 +87,8 @@ class Explicit:
         """The positions of one sample, shape [L]."""
         if self._values.ndim == 1:
             return self
+        if sample >= len(self._values):
+            raise PositionError(f"positions: there is no row for sample {sample}; {len(self._values)} are listed, one per sample.")
         segments = None if self._segments is None else self._segments[sample]
         return Explicit(self._values[sample], segments=segments)
 
@@ -102,4 +108,6 @@ def _whole(name: str, values) -> np.ndarray:
         raise PositionError(f"positions: `{name}` must be whole numbers, got dtype {array.dtype}. Convert them before.")
     if array.ndim not in (1, 2):
         raise PositionError(f"positions: `{name}` must have shape [L] or [B, L], got {list(array.shape)}.")
+    if array.size and array.dtype.kind == "u" and int(array.max()) > np.iinfo(np.int64).max:
+        raise PositionError(f"positions: `{name}` must fit into int64, got {array.max()}.")
     return array.astype(np.int64)

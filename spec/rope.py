@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from relpos.spec.contract import Form, check_fields, require
+from relpos.spec.contract import Form, PositionError, check_fields, require
 from relpos.spec.positions import Positions, Range  # noqa: F401  (Range: the worked table)
 
 
@@ -80,7 +80,14 @@ class RoPE:
     def rotate(self, x: np.ndarray, positions: Positions, role: str) -> np.ndarray:
         """x [..., L, D] with every row turned to its position; queries and keys ("query", "key") turn alike."""
         del role
-        θ, ps, turned = self.frequencies(), list(positions), np.array(x, dtype=np.float64)
+        x = np.asarray(x, dtype=np.float64)
+        fits = x.ndim >= 2 and x.shape[-2:] == (len(positions), self.head_dim)
+        if not fits:
+            raise PositionError(
+                f"rope: `x` must have shape [..., L, D] = [..., {len(positions)}, {self.head_dim}], one row per position, "
+                f"got {list(x.shape)}."
+            )
+        θ, ps, turned = self.frequencies(), list(positions), x.copy()
         for *leading, i in np.ndindex(x.shape[:-1]):
             p = ps[i]
             row = (*leading, i)

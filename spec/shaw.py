@@ -38,7 +38,7 @@ class Shaw:
     head_dim      width D of a head
     max_distance  clip K
     tables        "separate": rel_k and rel_v, as published. "tied": rel_k serves the values too (OpenNMT-py).
-                  "relative_key": rel_k only, no value term, no clipping: |i − j| > K is refused (Hugging Face's BERT, with
+                  "relative_key": rel_k only, no value term, no clipping: |i − j| > K is refused, hidden or not (Hugging Face's BERT, with
                   K = max_position_embeddings − 1). "relative_key_query": the same and k_j · a[r] is added (Huang et al. 2020)
     sign          "key_minus_query" | "query_minus_key": which distance is looked up; the two are the same scheme with the
                   rows reversed. "published": key minus query for separate and tied, query minus key for the other two
@@ -82,13 +82,14 @@ class Shaw:
 
     def rows(self, query_positions: Positions, key_positions: Positions) -> np.ndarray:
         """Rows r for all pairs, integers [Lq, Lk]."""
-        return np.array([[self.row(i, j) for j in key_positions] for i in query_positions], dtype=np.int64)
+        rows = [[self.row(i, j) for j in key_positions] for i in query_positions]
+        return np.array(rows, dtype=np.int64).reshape(len(query_positions), len(key_positions))
 
     def logits(
         self, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, *, scale: float
     ) -> np.ndarray:
         """scale · q_i · a^K[r], and k_j · a^K[r] under relative_key_query, shape [H, Lq, Lk]; q, k [H, L, D]."""
-        a_K = params["rel_k"]
+        a_K, q, k = (np.asarray(x, dtype=np.float64) for x in (params["rel_k"], q, k))
         term = np.zeros((len(q), len(query_positions), len(key_positions)))
         for h in range(len(q)):
             for a, i in enumerate(query_positions):

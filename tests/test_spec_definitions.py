@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import relpos.spec
+from relpos.spec import contract
 from relpos.spec.alibi import ALiBi
 from relpos.spec.positions import Explicit, Range
 from relpos.spec.registry import schemes, settings_class
 from relpos.spec.rope import RoPE
 from relpos.spec.sinusoidal import Sinusoidal
+from spec_examples import EXAMPLES, label
 
 FOLDER = Path(relpos.spec.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
@@ -77,6 +79,18 @@ def test_every_public_definition_has_a_docstring(scheme):
     public = [value for name, value in vars(cls).items() if not name.startswith("_") and callable(value)]
     assert import_module(cls.__module__).__doc__ and cls.__doc__
     assert all(value.__doc__ for value in public if not isinstance(value, type))
+
+
+@pytest.mark.parametrize("settings", EXAMPLES, ids=label)
+def test_claims_are_words_of_the_contract(settings):
+    claims = getattr(settings, "claims", frozenset())
+    assert isinstance(claims, frozenset)
+    assert all(f'"{word}"' in contract.__doc__ for word in claims)
+
+
+def test_schemes_that_are_relative_say_so():
+    silent = [label(settings) for settings in EXAMPLES if not getattr(settings, "claims", frozenset())]
+    assert silent == []
 
 
 # ---- 50 digits

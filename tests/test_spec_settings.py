@@ -109,7 +109,15 @@ def test_every_field_has_a_refusal(field):
 
 @pytest.mark.parametrize(
     "settings",
-    [ALiBi(1), ALiBi(2, num_biased_heads=0), ALiBi(8, bias_max=8), RoPE(5, rotary_dim=4), RoPE(1, rotary_dim=0), Shaw(1, 0)],
+    [
+        ALiBi(1),
+        ALiBi(2, num_biased_heads=0),
+        ALiBi(2, num_biased_heads=2),
+        ALiBi(8, bias_max=8),
+        RoPE(5, rotary_dim=4),
+        RoPE(1, rotary_dim=0),
+        Shaw(1, 0),
+    ],
     ids=label,
 )
 def test_the_smallest_settings_are_allowed(settings):

@@ -35,13 +35,13 @@ class Fault:
 
     name      one word for tables and ids
     says      completes "behaves like SCHEME with …"
-    law       the law that must catch it
+    law       the law that must catch it, where it applies; elsewhere L1 must
     wrong     settings → wrong settings (a `Wrong`), or None
     given     inputs → changed inputs (a lost offset, another corner), or None
     cases     ids of public reports of this kind
     levels    where it can be planted
     settings  settings under which it shows
-    plan      fields of the planted runs' card, such as softmax="causal"
+    claims    what the card of a planted run says besides, such as positions="per_row"
     """
 
     name: str
@@ -52,6 +52,7 @@ class Fault:
     cases: tuple[str, ...] = ()
     levels: tuple[str, ...] = ("contribution", "logits", "attention")
     settings: Mapping[str, Any] = field(default_factory=dict)
+    claims: Mapping[str, Any] = field(default_factory=dict)
 
     def apply(self, inputs: Inputs) -> Inputs:
         """The inputs with the fault in them; asking the definition about these gives the faulty answer."""

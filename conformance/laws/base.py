@@ -43,6 +43,12 @@ class Law:
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
     share: float = 1.0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Laws hold functions: between processes they travel by name."""
+        from relpos.conformance.laws import law
+
+        return law, (self.name,)
+
     @property
     def number(self) -> int:
         """Its place in the list of laws."""

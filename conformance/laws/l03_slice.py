@@ -20,12 +20,13 @@ def check(subject: Subject, plan: Plan) -> float:
     given = prepared(subject, plan)
     whole = _reference(subject, given)
     if subject.kind == "decoder":
-        return _against(answer(subject, given), whole, subject, given, "decoding in chunks of " + _sizes(plan))
+        says = f"decoded in chunks of {_sizes(plan)}, rows differ from the full forward"
+        return _against(answer(subject, given), whole, subject, given, says)
     largest, start = 0.0, 0
     for size in plan.extra["chunks"]:
         part = _part(subject, given, start, start + size)
         rows = {name: _cut(value, name, start, start + size, len(part.key_positions)) for name, value in whole.items()}
-        words = f"rows {start} to {start + size - 1}, computed alone, differ from those rows of the whole"
+        words = f"{_rows(start, size)} the whole"
         largest = max(largest, _against(answer(subject, part), rows, subject, part, words, plan))
         start += size
     return largest
@@ -84,6 +85,12 @@ def _without_constants(a: np.ndarray, b: np.ndarray, bound: np.ndarray, part: In
 
     seen = past(part, a.shape)
     return anchored(a, seen), anchored(b, seen), 2 * np.broadcast_to(bound.max(-1, keepdims=True, initial=0), bound.shape)
+
+
+def _rows(start: int, size: int) -> str:
+    if size == 1:
+        return f"row {start}, computed alone, differs from that row of"
+    return f"rows {start} to {start + size - 1}, computed alone, differ from those rows of"
 
 
 def _sizes(plan: Plan) -> str:

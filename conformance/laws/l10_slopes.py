@@ -59,7 +59,7 @@ def _plan(subject: Subject, heads: int, rule: dict) -> Plan | None:
 
 def _pinned(subject: Subject) -> list[Plan]:
     told = {"num_heads", "settings"} & subject.asks or subject.level != "contribution"
-    counts = range(1, MOST_HEADS + 1) if told else [subject.fixed.get("num_heads", 1)]
+    counts = range(1, MOST_HEADS + 1) if told and "num_heads" not in subject.fixed else [subject.fixed.get("num_heads", 1)]
     rules = [{}]
     if "slope_rule" in subject.free:
         rules = [{"slope_rule": rule} for rule in choices(subject.cls)["slope_rule"]]

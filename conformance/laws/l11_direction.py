@@ -1,5 +1,7 @@
 """L11: near and far, before and after are told apart as the scheme says."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -11,7 +13,7 @@ from relpos.conformance.strategies import plans, within_reach
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
-QUESTIONS = ("after − before", "near − far, before", "near − far, after")
+QUESTIONS = ("value at −{d} − value at {d}", "value at 1 − value at {d}", "value at −1 − value at −{d}")
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -24,10 +26,12 @@ def check(subject: Subject, plan: Plan) -> float:
     d = plan.extra["distance"]
     past_only = plan.causal or subject.card.softmax == "causal"
     found, expected, bound = (_asked(a, d, past_only, bound=n == 2) for n, a in enumerate((got, value, loose)))
-    comparison = compare_within(found, expected, bound, name="difference", allowed=C[want[name].kind], axes=("question", "head"))
+    comparison = compare_within(found, expected, bound, name="difference", allowed=C[want[name].kind], axes=("i − j", "head"))
     reversed_ = np.allclose(found[0], -expected[0]) and not np.allclose(expected[0], 0) and not past_only
     says = "before and after are exchanged" if reversed_ else "before and after, or near and far, differ from what the scheme says"
-    return demand(comparison, says, plan, table=f"d = {d}: " + "; ".join(QUESTIONS[1:2] if past_only else QUESTIONS))
+    asked = QUESTIONS[1:2] if past_only else QUESTIONS
+    labels = tuple(q.format(d=d) for q in asked) if len(found) == len(asked) else ("weights",) * len(found)
+    return demand(replace(comparison, labels=labels), says, plan)
 
 
 def _probe(given: Inputs, subject: Subject) -> Inputs:

@@ -1,0 +1,183 @@
+"""Everything that is written to the console, through rich; the only module that prints."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import fields
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from relpos.conformance.laws import laws
+from relpos.conformance.message import diagnosis_lines, failure_lines, headline
+from relpos.conformance.runner import FAIL, NOT_APPLICABLE, NOT_CLAIMED, PASS, REFUSED, LawResult
+from relpos.conformance.settings import choices
+from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
+from relpos.spec.registry import schemes, settings_class
+
+SIGNS = {
+    PASS: ("✓", "green"), FAIL: ("✗", "red bold"), NOT_CLAIMED: ("○", "dim"), NOT_APPLICABLE: ("–", "dim"), REFUSED: ("∅", "yellow"),
+}  # fmt: skip
+STYLES = {CONFORMS: "green", UNDECIDED: "yellow", INCOMPLETE: "yellow"}
+LEGEND = "✓ holds   ✗ does not   – does not apply   ○ not claimed   ∅ every input refused"
+
+
+def console(*, error: bool = False) -> Console:
+    """A console for results, or for progress and complaints."""
+    return Console(stderr=error, highlight=False, soft_wrap=False)
+
+
+def progress_bar() -> Progress:
+    """Progress on standard error, gone when done; nothing at all where nobody watches."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn())
+    err = console(error=True)
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+
+
+def show_verdict(verdict: Verdict) -> None:
+    """One implementation: what was assumed, the laws, the verdict, then each failure once."""
+    out, subject = console(), verdict.subject
+    judged = sum(r.verdict in (PASS, FAIL) for r in verdict.results)
+    out.print()
+    out.print(
+        Text.assemble(
+            (subject.scheme, "bold"), f" · {subject.spec} · {verdict.profile.name} profile · {_count(judged, 'law')} · "
+            f"{_examples(verdict)} inputs · {verdict.seconds:.0f} s",
+        )
+    )  # fmt: skip
+    _labelled(out, "ASSUMED", ", ".join(verdict.assumed))
+    if subject.given:
+        _labelled(out, "GIVEN", ", ".join(f"{n}={v}" for n, v in subject.given.items()))
+    out.print()
+    out.print(_law_table(verdict.results))
+    if left := _not_applicable(verdict.results):
+        _labelled(out, "  –", "not applicable: " + "; ".join(left), style="dim")
+    out.print(Text(_closing(verdict), style=STYLES.get(verdict.word, "red bold")))
+    for line in diagnosis_lines(verdict.diagnosis, verdict.elsewhere, verdict.passes_if, subject.scheme):
+        out.print(Text(line))
+    # Undecided, one failure is enough to show what the assumed setting gives.
+    for result in verdict.failures[: 1 if verdict.word == UNDECIDED else None]:
+        show_failure(result, verdict)
+
+
+def show_failure(result: LawResult, verdict: Verdict) -> None:
+    """One failing law, whole."""
+    assert result.failure is not None
+    out = console()
+    out.print()
+    out.print(Rule(headline(result.law), align="left", style="red"))
+    for line in failure_lines(result.law, result.failure, verdict.subject):
+        out.print(Text(line), soft_wrap=line.startswith("Again:"))
+
+
+def show_matrix(rows: dict[str, Verdict | str]) -> None:
+    """Implementations by laws; a string in place of a verdict says why there is none."""
+    out = console()
+    names = [law.name for law in laws()]
+    narrow = Table(box=None, padding=(0, 0), pad_edge=False)
+    narrow.add_column("implementation", no_wrap=True)
+    for name in names:
+        narrow.add_column(name.removeprefix("L"), justify="right", width=3)
+    narrow.add_column(" s", justify="right", width=5)
+    for label, verdict in rows.items():
+        if isinstance(verdict, str):
+            narrow.add_row(label, *[Text("?", style="red") for _ in names], "")
+            continue
+        found = {r.law.name: r.verdict for r in verdict.results}
+        signs = [Text(*SIGNS[found[n]]) if n in found else Text("") for n in names]
+        narrow.add_row(label, *signs, f"{verdict.seconds:.0f}")
+    out.print(Text("laws L1 … by number; " + LEGEND, style="dim"))
+    out.print(narrow)
+
+
+def show_lines(lines: Iterable[str], *, style: str = "") -> None:
+    """Plain lines."""
+    out = console()
+    for line in lines:
+        out.print(Text(line, style=style))
+
+
+def show_broken(message: str, *, word: str = BROKEN) -> None:
+    """Nothing was judged, and why."""
+    out = console(error=True)
+    out.print(Text(f"{word}: {message}", style="red"))
+    out.print(Text(f"Nothing was judged (exit {EXIT_CODES[BROKEN]}).", style="dim"))
+
+
+def show_certificate(text: str) -> None:
+    """Machine-readable output goes to standard output as it is."""
+    sys.stdout.write(text + "\n")
+
+
+def _law_table(results: tuple[LawResult, ...]) -> Padding:
+    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
+    table.add_column(width=1)
+    table.add_column(width=3)
+    table.add_column(min_width=34, no_wrap=True)
+    table.add_column(ratio=1)
+    for r in results:
+        if r.verdict != NOT_APPLICABLE:
+            sign, style = SIGNS[r.verdict]
+            detail = Text(_detail(r), style="" if r.verdict == FAIL else "dim")
+            table.add_row(Text(sign, style=style), r.law.name, escape(r.law.title), detail)
+    return Padding(table, (0, 2))
+
+
+def _not_applicable(results: tuple[LawResult, ...]) -> list[str]:
+    """Laws that do not apply, together by reason."""
+    reasons: dict[str, list[str]] = {}
+    for r in results:
+        if r.verdict == NOT_APPLICABLE:
+            reasons.setdefault(r.reason, []).append(r.law.name)
+    return [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
+
+
+def _detail(r: LawResult) -> str:
+    if r.verdict == PASS:
+        text = f"{r.inputs} inputs, worst {r.largest_units:.2g} units" if r.largest_units else f"{r.inputs} inputs, exact"
+        return text + (f", {r.refused} refused" if r.refused else "")
+    return r.reason if r.verdict == FAIL else f"{r.verdict}: {r.reason}"
+
+
+def _closing(verdict: Verdict) -> str:
+    judged, failed = sum(r.verdict in (PASS, FAIL) for r in verdict.results), len(verdict.failures)
+    code = f"(exit {verdict.exit_code})"
+    if verdict.word == CONFORMS:
+        return f"conforms: {judged} of {_count(judged, 'law')} hold {code}"
+    if verdict.word == INCOMPLETE:
+        return f"incomplete: {judged} laws judged before the end, {failed} failed {code}"
+    if verdict.word == UNDECIDED:
+        assumed = verdict.elsewhere[0].split("=")[0]
+        now = next((a for a in verdict.assumed if a.startswith(assumed + "=")), "the default")
+        return f"undecided between {now} ({failed} of {judged} laws fail) and {' or '.join(verdict.elsewhere)} (every law holds) {code}"
+    return f"does not conform: {failed} of {_count(judged, 'law')} fail{'s' * (failed == 1)} {code}"
+
+
+def _labelled(out: Console, label: str, text: str, *, style: str = "yellow") -> None:
+    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
+    table.add_column(width=max(len(label), 4))
+    table.add_column(ratio=1)
+    table.add_row(Text(label, style=style), Text(text, style="dim" if style == "dim" else ""))
+    out.print(table)
+
+
+def _examples(verdict: Verdict) -> int:
+    return sum(r.inputs for r in verdict.results)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def show_schemes() -> None:
+    """Every scheme with its form and settings."""
+    out = console()
+    for name in schemes():
+        cls = settings_class(name)
+        named = choices(cls)
+        said = [f"{f.name}={'|'.join(map(str, named[f.name]))}" if f.name in named else f.name for f in fields(cls)]
+        out.print(Text.assemble((f"{name:<12}", "bold"), f"{cls.form:<10} {'  '.join(said) or 'no settings'}"))

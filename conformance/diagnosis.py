@@ -1,0 +1,143 @@
+"""Which named mistake or variant a failing implementation behaves like, told on the fixed battery."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from relpos.conformance.answers import answer, comparisons, definition, prepared
+from relpos.conformance.battery import battery
+from relpos.conformance.errors import AdapterError, Raised, Refused, UsageError
+from relpos.conformance.faults.api import Fault
+from relpos.conformance.faults.registry import faults
+from relpos.conformance.plan import Inputs
+from relpos.conformance.settings import alternatives, legal
+from relpos.conformance.subject import Subject
+
+
+Cases = list[tuple[Inputs, dict[str, np.ndarray]]]
+
+# Raised where a mistake has no meaning on an input.
+NO_MEANING = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a failing implementation looks like.
+
+    like      sentences, one per mistake or variant that explains the whole battery
+    settings  named settings that explain it, as `--set` takes them
+    hints     where it first differs, when nothing explains it
+    """
+
+    like: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    hint: str = ""
+
+
+def diagnose(subject: Subject) -> Diagnosis:
+    """All faults and named settings whose answers are the subject's on every input of the battery."""
+    try:
+        cases = [(given, answer(subject, given)) for given in (prepared(subject, plan) for plan in battery(subject))]
+    except (Raised, Refused, AdapterError, UsageError) as error:
+        return Diagnosis(hint=f"no diagnosis: on the fixed battery it raised {error}")
+    if all(_same(subject, given, given, got) for given, got in cases):
+        return Diagnosis(hint="on the fixed battery it equals the definition: the failure needs the input above")
+    known = [f for f in faults(subject.scheme) if isinstance(f, Fault) and subject.level in f.levels]
+    like = tuple(f.says for f in known if _explains(subject, (f,), cases))
+    settings = tuple(_settings(subject, cases))
+    if not like and not settings:
+        like = tuple(_pairs(subject, known, cases))
+    return Diagnosis(like, settings, "" if like or settings else f"no known mistake matches; {_first(subject, cases)}")
+
+
+def _pairs(subject: Subject, known: list[Fault], cases: Cases) -> Iterator[str]:
+    """Two mistakes at once, or one together with another named setting."""
+    for first, second in combinations(known, 2):
+        if _explains(subject, (first, second), cases):
+            yield f"{first.says}, and with {second.says}"
+    for name, value in alternatives(subject.cls, subject.fixed):
+        if name in subject.free or name in subject.fixed:
+            continue
+        changed = [(other, got) for given, got in cases if (other := _with(subject, given, {name: value})) is not None]
+        if len(changed) == len(cases):
+            yield from (f"{name}={value}, and with {f.says}" for f in known if _explains(subject, (f,), changed))
+
+
+def _explains(subject: Subject, mistakes: tuple[Fault, ...], cases: Cases) -> bool:
+    if any(_foreign(given, fault) for fault in mistakes for given, _ in cases):
+        return False
+    return all(_made(subject, given, mistakes, got) for given, got in cases)
+
+
+def _made(subject: Subject, given: Inputs, mistakes: tuple[Fault, ...], got: dict[str, np.ndarray]) -> bool:
+    try:
+        changed = given
+        for fault in mistakes:
+            changed = fault.apply(changed)
+    except NO_MEANING:
+        return False
+    return _same(subject, given, changed, got)
+
+
+def _foreign(given: Inputs, fault: Fault) -> bool:
+    return any(getattr(given.settings, name, value) != value for name, value in fault.settings.items())
+
+
+def _same(subject: Subject, given: Inputs, changed: Inputs, got: dict[str, np.ndarray]) -> bool:
+    try:
+        return all(c.ok for c in comparisons(subject, changed.but(plan=given.plan), got))
+    except NO_MEANING:
+        return False
+
+
+def _settings(subject: Subject, cases: Cases) -> Iterator[str]:
+    for name, value in alternatives(subject.cls, subject.fixed):
+        if name in subject.free or name in subject.fixed:
+            continue
+        if all(_under(subject, given, {name: value}, got) for given, got in cases):
+            yield f"{name}={value}"
+
+
+def _under(subject: Subject, given: Inputs, change: dict, got: dict[str, np.ndarray]) -> bool:
+    changed = _with(subject, given, change)
+    return changed is not None and _same(subject, given, changed, got)
+
+
+def _with(subject: Subject, given: Inputs, change: dict) -> Inputs | None:
+    """The inputs under another named setting; None where it has no meaning or needs parameters that there are not."""
+    values = {**given.plan.settings, **change}
+    if not legal(subject.cls, values):
+        return None
+    settings = subject.cls(**values)
+    if set(settings.parameters()) - set(given.params):
+        return None
+    params = {name: given.params[name] for name in settings.parameters()}
+    return given.but(settings=settings, params=params)
+
+
+def _first(subject: Subject, cases: Cases) -> str:
+    """The smallest distance at which a bias or logit differs, or the first row of anything else."""
+    for given, got in cases:
+        for comparison in comparisons(subject, given, got):
+            if comparison.ok:
+                continue
+            wrong = np.argwhere(comparison.units > comparison.allowed)
+            if comparison.name in ("bias", "logits"):
+                i, j = given.query_positions.row(0).array(), given.key_positions.row(0).array()
+                distances = sorted({int(i[c[-2]] - j[c[-1]]) for c in wrong}, key=abs)
+                return f"it differs first at distance i − j = {distances[0]}"
+            where = ", ".join(f"{axis} {n}" for axis, n in zip(comparison.axes, wrong[0], strict=True))
+            return f"it differs first at {where}"
+    return "it differs"
+
+
+def shows(subject: Subject, fault: Fault) -> bool:
+    """Whether a fault makes a difference on the subject's battery at all."""
+    for plan in battery(subject):
+        given = prepared(subject, plan)
+        right = {name: want.value for name, want in definition(subject, given).items()}
+        if not _same(subject, given, fault.apply(given), right):
+            return True
+    return False

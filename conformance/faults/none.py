@@ -1,0 +1,92 @@
+"""Faults of no position encoding: a position term that should not be there, and attention itself gone wrong."""
+
+import torch
+from torch import Tensor
+
+from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.plan import Inputs
+from relpos.spec.alibi import ALiBi
+from relpos.spec.rope import RoPE
+
+SCORES = ("logits", "attention")
+
+
+def _turned(i: Inputs) -> Inputs:
+    D = i.q.shape[-1]
+    return i.but(settings=RoPE(head_dim=D, rotary_dim=D - D % 2))
+
+
+def _biased(i: Inputs) -> Inputs:
+    return i.but(settings=ALiBi(num_heads=i.q.shape[1]))
+
+
+def _score(q: Tensor, k: Tensor) -> Tensor:
+    return q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+
+
+def empty_row_nan(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """softmax of a row of −inf."""
+    return _score(q, k).masked_fill(~mask, -torch.inf).softmax(-1) @ v
+
+
+def empty_row_gradient_nan(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """The NaN of an empty row is erased, but 0 · NaN comes back in the gradient."""
+    return empty_row_nan(q, k, v, mask).masked_fill(~mask.any(-1, keepdim=True), 0.0)
+
+
+def masked_after_softmax(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Hidden keys take part in the softmax; a large one swallows the others."""
+    weights = _score(q, k).softmax(-1) * mask
+    total = weights.sum(-1, keepdim=True)
+    return (weights / total.masked_fill(~mask.any(-1, keepdim=True), 1.0)) @ v
+
+
+def poisoned_values(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Weight 0 times NaN is NaN."""
+    empty = ~mask.any(-1, keepdim=True)
+    weights = _score(q, k).masked_fill(~mask, -torch.inf).masked_fill(empty, 0.0).softmax(-1)
+    return weights.masked_fill(empty, 0.0) @ v
+
+
+def head_for_length(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attends over heads: right for one token and one head."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return (_score(q, k).softmax(-1) @ v).transpose(1, 2)
+
+
+class UnmaskedChunk:
+    """A decoder whose step hides nothing: tokens that arrive together see one another."""
+
+    def __init__(self) -> None:
+        self.k: Tensor | None = None
+        self.v: Tensor | None = None
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        self.k = k if self.k is None else torch.cat((self.k, k), dim=2)
+        self.v = v if self.v is None else torch.cat((self.v, v), dim=2)
+        return _score(q, self.k).softmax(-1) @ self.v
+
+
+class ForgetfulDecoder(UnmaskedChunk):
+    """A decoder that keeps the last four keys only."""
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return torch.cat([self._one(*(x[:, :, n : n + 1] for x in (q, k, v))) for n in range(q.shape[2])], dim=2)
+
+    def _one(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out = super().step(q, k, v)
+        self.k, self.v = self.k[:, :, -4:], self.v[:, :, -4:]
+        return out
+
+
+FAULTS = (
+    Fault("turned", "a rotation that is on by default", "L1", given=_turned, cases=("B129",), levels=SCORES),
+    Fault("biased", "a distance bias where there should be none", "L1", given=_biased, levels=SCORES),
+    Planted("empty-row-nan", "NaN for a query without keys", "L8", empty_row_nan, cases=("B135",)),
+    Planted("empty-row-gradient-nan", "a NaN gradient beside an empty row", "L8", empty_row_gradient_nan, cases=("B135", "B138")),
+    Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",)),
+    Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",), claims={"masked_nan": True}),
+    Planted("head-for-length", "heads and length exchanged", "L21", head_for_length),
+    Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
+    Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
+)

@@ -1,0 +1,218 @@
+"""Faults of the rotation: pairs, frequencies, angles, roles, and tables that are kept too long."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from relpos.conformance.faults.api import Fault, Planted, Wrong
+from relpos.conformance.plan import Inputs
+from relpos.conformance.precision import rounded
+from relpos.spec.positions import Positions
+from relpos.spec.rope import RoPE
+
+Angle = Callable[[int, float], float]
+Pairs = list[tuple[int, int]]
+
+
+def _turned(x: np.ndarray, positions: Positions, θ: np.ndarray, pairs: Pairs, angle: Angle) -> np.ndarray:
+    ps, turned = list(positions), np.array(x, dtype=np.float64)
+    for *leading, i in np.ndindex(x.shape[:-1]):
+        row = (*leading, i)
+        for m, (a, b) in enumerate(pairs):
+            c, s = np.cos(angle(ps[i], θ[m])), np.sin(angle(ps[i], θ[m]))
+            turned[(*row, a)] = x[(*row, a)] * c - x[(*row, b)] * s
+            turned[(*row, b)] = x[(*row, a)] * s + x[(*row, b)] * c
+    return turned
+
+
+def _turning(
+    frequencies: Callable[[RoPE], list[float]] | None = None,
+    pairs: Callable[[RoPE], Pairs] | None = None,
+    angle: Angle = lambda p, θ: p * θ,
+) -> Callable[[RoPE], Wrong]:
+    """Other frequencies, other pairs, or an angle formed in another way."""
+
+    def wrong(s: RoPE) -> Wrong:
+        θ = s.frequencies() if frequencies is None else np.array(frequencies(s))
+        there = s.pairs() if pairs is None else pairs(s)
+
+        def rotate(x, positions, role):
+            return _turned(x, positions, θ, there, angle)
+
+        return Wrong(s, frequencies=lambda: np.abs(θ), pairs=lambda: there, rotate=rotate)
+
+    return wrong
+
+
+def _changed(change: Callable[..., np.ndarray]) -> Callable[[RoPE], Wrong]:
+    """change(settings, x, turned x, positions, role)."""
+    return lambda s: Wrong(s, rotate=lambda x, positions, role: change(s, x, s.rotate(x, positions, role), positions, role))
+
+
+def _series(base: float, count: int, width: float, first: int = 0) -> list[float]:
+    return [base ** (-2 * m / width) for m in range(first, first + count)]
+
+
+def _mixed(s: RoPE, x: np.ndarray, _turned: np.ndarray, positions: Positions, _role: str) -> np.ndarray:
+    """Columns paired as the layout says, each turned by the angle that the other layout gives its column."""
+    other = replace(s, layout="half" if s.layout == "interleaved" else "interleaved")
+    θ = {column: θ_m for pair, θ_m in zip(other.pairs(), s.frequencies(), strict=True) for column in pair}
+    p, turned = positions.array(), np.array(x, dtype=np.float64)
+    for a, b in s.pairs():
+        turned[..., a] = x[..., a] * np.cos(p * θ[a]) - x[..., b] * np.sin(p * θ[a])
+        turned[..., b] = x[..., a] * np.sin(p * θ[b]) + x[..., b] * np.cos(p * θ[b])
+    return turned
+
+
+def _overwritten(s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positions, _role: str) -> np.ndarray:
+    """The second column of a pair is computed from the first one's new value."""
+    p, out = positions.array(), turned.copy()
+    for (a, b), θ in zip(s.pairs(), s.frequencies(), strict=True):
+        out[..., b] = turned[..., a] * np.sin(p * θ) + x[..., b] * np.cos(p * θ)
+    return out
+
+
+def _not_put_back(s: RoPE, _x: np.ndarray, turned: np.ndarray, _positions: Positions, _role: str) -> np.ndarray:
+    """Pairs taken out as interleaved and left as halves."""
+    out, half = turned.copy(), s.width() // 2
+    for m, (a, b) in enumerate(s.pairs()):
+        out[..., m], out[..., half + m] = turned[..., a], turned[..., b]
+    return out
+
+
+def _quarter_turn(_s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positions, _role: str) -> np.ndarray:
+    out = turned.copy()
+    for (a, b), θ in zip(_s.pairs(), _s.frequencies(), strict=True):
+        c, s = np.sin(positions.array() * θ), np.cos(positions.array() * θ)
+        out[..., a], out[..., b] = x[..., a] * c - x[..., b] * s, x[..., a] * s + x[..., b] * c
+    return out
+
+
+def _values_too(i: Inputs) -> Inputs:
+    return i.but(v=np.stack([i.settings.rotate(i.v[b], i.key_positions.row(b), "key") for b in range(len(i.v))]))
+
+
+def _half(x: Tensor, positions: Tensor, base: float) -> Tensor:
+    """The right rotation of x [..., L, D], columns paired as halves."""
+    r = x.shape[-1]
+    angles = positions[..., None] * base ** (-torch.arange(0, r, 2, dtype=torch.float64) / r)
+    c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * c - b * s, a * s + b * c), dim=-1)
+
+
+class KeptByLength(nn.Module):
+    """Positions kept by their number, whatever the offset."""
+
+    def __init__(self, base: float) -> None:
+        super().__init__()
+        self.base, self.kept = base, {}
+
+    def forward(self, x: Tensor, offset: int) -> Tensor:
+        L = x.shape[-2]
+        return _half(x, self.kept.setdefault(L, torch.arange(offset, offset + L)), self.base)
+
+
+class FirstLength(nn.Module):
+    """A table as long as the first call; later rows repeat its last."""
+
+    def __init__(self, base: float) -> None:
+        super().__init__()
+        self.base, self.longest = base, 0
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        self.longest = self.longest or int(positions.max())
+        return _half(x, positions.clamp(max=self.longest), self.base)
+
+
+class StepsFromZero:
+    """A decoder that reads the offset before the new keys have joined the cache."""
+
+    def __init__(self, base: float) -> None:
+        self.base = base
+        self.k: Tensor | None = None
+        self.v: Tensor | None = None
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        n = q.shape[2]
+        self.k = k if self.k is None else torch.cat((self.k, k), dim=2)
+        self.v = v if self.v is None else torch.cat((self.v, v), dim=2)
+        at = torch.arange(self.k.shape[2])
+        score = _half(q, torch.arange(n), self.base) @ _half(self.k, at, self.base).transpose(-1, -2) * q.shape[-1] ** -0.5
+        return score.masked_fill(at > at[-n:, None], -torch.inf).softmax(-1) @ self.v
+
+
+def in_place(x: Tensor, positions: Tensor, base: float) -> Tensor:
+    """The input is turned where it lies."""
+    return x.copy_(_half(x, positions, base))
+
+
+def along_heads(x: Tensor, positions: Tensor, base: float) -> Tensor:
+    """Positions run along the head axis."""
+    return _half(x.transpose(1, 2), int(positions[0]) + torch.arange(x.shape[1]), base).transpose(1, 2)
+
+
+def heads_for_length(x: Tensor, positions: Tensor, base: float) -> Tensor:
+    """The table is as long as there are heads."""
+    return _half(x, positions[0] + (positions - positions[0]).clamp(max=x.shape[1] - 1), base)
+
+
+def detached(x: Tensor, positions: Tensor, base: float) -> Tensor:
+    """The gradient is cut."""
+    return _half(x.detach(), positions, base)
+
+
+class _Straight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, positions: Tensor, base: float) -> Tensor:
+        return _half(x, positions, base)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor):
+        return gradient, None, None
+
+
+def gradient_not_turned(x: Tensor, positions: Tensor, base: float) -> Tensor:
+    """A backward written by hand that does not turn back."""
+    return _Straight.apply(x, positions, base)
+
+
+PARTIAL = {"head_dim": 8, "rotary_dim": 4}
+HALF = {"layout": "half", "rotary_dim": None}
+
+FAULTS = (
+    Fault("mixed-layouts", "the angles of one layout on the pairs of the other", "L14", _changed(_mixed), cases=("B081",)),
+    Fault("layout-ignored", "halves paired whatever the layout", "L14", lambda s: replace(s, layout="half"), cases=("B082", "B083")),
+    Fault("partner-of-head", "partners half a head away", "L14", _turning(pairs=lambda s: [(m, m + s.head_dim // 2) for m in range(s.width() // 2)]), cases=("B084",), settings={**PARTIAL, "layout": "half"}),
+    Fault("neighbours", "pairs (m, m + 1)", "L14", _turning(pairs=lambda s: [(m, m + 1) for m in range(s.width() // 2)])),
+    Fault("partial-ignored", "the whole head turned", "L14", lambda s: replace(s, rotary_dim=None), settings=PARTIAL),
+    Fault("not-put-back", "turned columns in the order of the other layout", "L14", _changed(_not_put_back), levels=("contribution",), settings={"layout": "interleaved"}),
+    Fault("overwritten", "a column read after it was overwritten", "L14", _changed(_overwritten)),
+    Fault("sine-for-cosine", "sine and cosine exchanged", "L14", _changed(_quarter_turn)),
+    Fault("backwards", "turning the other way", "L11", _turning(angle=lambda p, θ: -p * θ)),
+    Fault("keys-not-turned", "keys not turned", "L2", _changed(lambda s, x, turned, positions, role: x if role == "key" else turned)),
+    Fault("keys-turned-back", "keys turned against queries", "L2", lambda s: Wrong(s, rotate=lambda x, positions, role: _turned(x, positions, s.frequencies() * (-1 if role == "key" else 1), s.pairs(), lambda p, θ: p * θ))),
+    Fault("values-too", "values turned as well", "L2", given=_values_too, levels=("attention",)),
+    Fault("exponent-of-head", "the head's width in the exponent of a partial rotation", "L15", _turning(lambda s: _series(s.base, s.width() // 2, s.head_dim)), cases=("B084", "B086"), settings=PARTIAL),
+    Fault("exponent-half", "the exponent m/r", "L15", _turning(lambda s: _series(s.base, s.width() // 2, 2 * s.width()))),
+    Fault("pair-from-one", "pairs counted from 1", "L15", _turning(lambda s: _series(s.base, s.width() // 2, s.width(), 1))),
+    Fault("frequencies-reversed", "frequencies in reverse order", "L15", _turning(lambda s: list(s.frequencies()[::-1]))),
+    Fault("one-frequency", "one frequency for all pairs", "L15", _turning(lambda s: [1.0] * (s.width() // 2))),
+    Fault("frequencies-bfloat16", "frequencies rounded to bfloat16", "L15", _turning(lambda s: list(rounded(s.frequencies(), "bfloat16"))), cases=("B109",)),
+    Fault("base-ignored", "base 10000 whatever is set", "L15", lambda s: replace(s, base=10000.0), settings={"base": 100.0}),
+    Fault("turned-twice", "everything turned twice", "L15", _turning(angle=lambda p, θ: 2 * p * θ)),
+    Fault("angles-float16", "angles formed in float16", "L1", _turning(angle=lambda p, θ: float(rounded(np.array(p * θ), "float16"))), cases=("B108",), claims={"max_position": 2**15}),
+    Fault("angles-bfloat16", "angles formed in bfloat16", "L1", _turning(angle=lambda p, θ: float(rounded(np.array(p * θ), "bfloat16"))), cases=("B108",)),
+    Planted("kept-by-length", "angles kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",), settings=HALF),
+    Planted("first-length", "a table as long as the first call", "L4", FirstLength, settings=HALF),
+    Planted("steps-from-zero", "a decoder whose queries are always at 0", "L3", StepsFromZero, cases=("B097", "B099"), settings=HALF),
+    Planted("in-place", "its input turned in place", "L4", in_place, cases=("B130",), settings=HALF),
+    Planted("in-place-gradient", "a backward that fails on its overwritten input", "L20", in_place, cases=("B130", "B132"), settings=HALF),
+    Planted("along-heads", "positions along the head axis", "L21", along_heads, cases=("B092",), settings=HALF),
+    Planted("heads-for-length", "a table as long as there are heads", "L1", heads_for_length, cases=("B094",), settings=HALF),
+    Planted("detached", "no gradient for the input", "L20", detached, settings=HALF),
+    Planted("gradient-not-turned", "a gradient that is not turned back", "L20", gradient_not_turned, cases=("B132",), settings=HALF),
+)

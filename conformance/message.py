@@ -1,0 +1,162 @@
+"""A failure in words: law, smallest input, got against expected, what it looks like, where to read on, how to repeat it."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from relpos.conformance.diagnosis import Diagnosis
+from relpos.conformance.judge import Comparison, LawFailure
+from relpos.conformance.laws.base import Law
+from relpos.conformance.subject import Subject
+
+ROWS, COLUMNS = 5, 4
+HOPELESS = 1e6  # units; beyond it the number only says how small the bound is
+MARK = "◄"
+
+
+def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
+    """The message of one law, without its headline."""
+    lines = [law.statement, f"It does not hold: {failure.says}.", f"Smallest failing input: {failure.plan.describe()}"]
+    if failure.comparison is not None:
+        lines += ["", *table_lines(failure.comparison)]
+    if "table" in failure.facts:
+        lines += _fact_lines(failure.facts)
+    return [*lines, "", f"Definition: {definition_place(subject)}", f"Again:      {again(subject, law, failure)}"]
+
+
+def headline(law: Law) -> str:
+    """Name and title of a law."""
+    return f"{law.name} · {law.title}"
+
+
+def again(subject: Subject, law: Law, failure: LawFailure) -> str:
+    """A command line that repeats this very input outside pytest."""
+    words = ["python", "-m", "relpos", "check", subject.spec, "--scheme", subject.scheme]
+    words += [word for name, value in subject.given.items() for word in ("--set", f"{name}={value}")]
+    words += [word for name, value in _claims(subject).items() for word in ("--claim", f"{name}={_said(value)}")]
+    return shlex.join([*words, "--law", law.name, "--case", failure.plan.to_json()])
+
+
+def definition_place(subject: Subject) -> str:
+    """The file to read."""
+    return f"spec/{subject.scheme}.py (relpos.spec.{subject.scheme})"
+
+
+def diagnosis_lines(diagnosis: Diagnosis | None, elsewhere: tuple[str, ...], passes_if: tuple[str, ...], scheme: str) -> list[str]:
+    """What the failing implementation behaves like, and what would make it pass."""
+    lines = []
+    if elsewhere:
+        lines += [f"Every law passes under {' or under '.join(elsewhere)}; if that is what you mean, say "]
+        lines[-1] += " or ".join(" ".join(f"--set {s}" for s in choice.split()) for choice in elsewhere) + "."
+    if passes_if:
+        lines.append(f"Every law passes if {' or if '.join('--claim ' + claim for claim in passes_if)}; it is not a pass until you say so.")
+    if diagnosis is None:
+        return lines
+    settings = [s for s in diagnosis.settings if s not in elsewhere]
+    named = [f"{scheme} with {says}" for says in diagnosis.like] + [f"{scheme} with {s}" for s in settings]
+    if len(named) == 1:
+        lines.append(f"Looks like: {named[0]}.")
+    elif named:
+        lines.append("Looks like one of: " + "; ".join(named) + ".")
+    elif diagnosis.hint and not elsewhere:
+        lines.append(f"Diagnosis: {diagnosis.hint}.")
+    return lines
+
+
+def table_lines(c: Comparison) -> list[str]:
+    """Got and expected around the worst element, which is marked."""
+    if not c.units.size:
+        return []
+    worst = c.worst
+    place = ", ".join(f"{axis} {n}" for axis, n in zip(c.axes, worst, strict=True))
+    title = f"{c.name} at {place}: got {_number(c.got[worst])}, expected {_number(c.expected[worst])} ({_beyond(c)})"
+    return [title, *(_matrix(c) if c.units.ndim > 1 else _vector(c))]
+
+
+def _vector(c: Comparison) -> list[str]:
+    first = _start(c.worst[0], ROWS, len(c.got))
+    lines = [f"  {c.axes[0]:<8} {'got':>12} {'expected':>12}   off by"]
+    for n in range(first, min(first + ROWS, len(c.got))):
+        mark = f" {MARK}" if n == c.worst[0] else ""
+        lines.append(f"  {n:<8} {_number(c.got[n]):>12} {_number(c.expected[n]):>12}   {_off(c.got[n], c.expected[n])}{mark}")
+    return lines
+
+
+def _matrix(c: Comparison) -> list[str]:
+    *lead, row, column = c.worst
+    got, want = c.got[tuple(lead)], c.expected[tuple(lead)]
+    top, left = _start(row, ROWS, got.shape[0]), _start(column, COLUMNS, got.shape[1])
+    rows, columns = range(top, min(top + ROWS, got.shape[0])), range(left, min(left + COLUMNS, got.shape[1]))
+    width = 9 * len(columns)
+    label = max(len(_row(c, a)) for a in (*rows, rows[0])) if c.labels else 8
+    lines = [f"  {c.axes[-2]:>{label}}   {'got':<{width}}   {'expected':<{width}}   ({c.axes[-1]} {columns[0]}…{columns[-1]})"]
+    for a in rows:
+        left_text = "".join(f"{_short(got[a, b]):>9}" for b in columns)
+        right_text = "".join(f"{_short(want[a, b]):>9}" for b in columns)
+        lines.append(f"  {_row(c, a):>{label}} {left_text}   {right_text}{'  ' + MARK if a == row else ''}")
+    return lines
+
+
+def _row(c: Comparison, n: int) -> str:
+    return c.labels[n] if c.labels else str(n)
+
+
+def _fact_lines(facts: Mapping[str, Any]) -> list[str]:
+    lines = ["", str(facts["table"])]
+    if "got" in facts:
+        lines.append("  query   got   expected")
+        lines += [f"  {n:<7} {_bits(g)}   {_bits(e)}" for n, (g, e) in enumerate(zip(facts["got"], facts["expected"], strict=True))]
+    return lines
+
+
+def _bits(row: list[int]) -> str:
+    return "".join("●" if seen else "·" for seen in row)
+
+
+def _start(centre: int, size: int, length: int) -> int:
+    return max(0, min(centre - size // 2, length - size))
+
+
+def _off(got: float, want: float) -> str:
+    if got == want:
+        return "–"
+    if want and np.isfinite(got) and np.isfinite(want) and got / want > 0:
+        return f"×{got / want:.4g}"
+    return f"{got - want:+.4g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else str(value)
+
+
+def _beyond(c: Comparison) -> str:
+    """How far beyond rounding; a number only where it says something."""
+    if not np.isfinite(c.largest) or c.largest > HOPELESS:
+        return "far beyond rounding"
+    return f"{c.largest:.3g} units of rounding, {_number(c.allowed)} are allowed"
+
+
+def _claims(subject: Subject) -> dict[str, Any]:
+    """Claims that differ from what the implementation itself states, so that the line repeats them."""
+    own = getattr(subject.target, "__relpos__", {})
+    default = type(subject.card)()
+    found = {}
+    for name in ("level", "softmax", "corner", "layout", "mask", "rename", "binds", "dtypes", "gradient", "masked_nan", "max_length"):
+        value = getattr(subject.card, name)
+        if value != getattr(default, name) and own.get(name) != value:
+            found[name] = value
+    return found
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ",".join(f"{a}:{b}" for a, b in value.items())
+    return ",".join(value) if isinstance(value, tuple) else str(value)

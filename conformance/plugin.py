@@ -1,0 +1,54 @@
+"""Pytest options for the suite: `pytest --pyargs relpos.suite -p relpos.conformance.plugin --impl … --scheme …`.
+
+Nothing registers this plugin by itself: who merely has relpos installed never loads it.
+"""
+
+from typing import Any
+
+import pytest
+
+from relpos.conformance.laws import law as law_by_name
+from relpos.conformance.laws import laws
+from relpos.conformance.loading import load
+from relpos.conformance.settings import parse_setting
+from relpos.conformance.testing import LawTest, Plugged
+from relpos.impls.card import parse_claim
+from relpos.spec.registry import settings_class
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of `python -m relpos check`, in pytest."""
+    group = parser.getgroup("relpos")
+    group.addoption("--impl", help="implementation to judge: package.module:name or path/to/file.py:name")
+    group.addoption("--scheme", help="scheme it implements")
+    group.addoption("--set", action="append", default=[], dest="relpos_set", metavar="NAME=VALUE", help="fix a setting")
+    group.addoption("--claim", action="append", default=[], metavar="NAME=VALUE", help="state a claim")
+    group.addoption("--profile", default="default", help="smoke, quick, default or thorough")
+    group.addoption("--law", action="append", default=[], help="only this law; may be repeated")
+    group.addoption("--device", default="cpu", help="where its tensors live")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test per law for the suite's test function."""
+    if "relpos_law" not in metafunc.fixturenames:
+        return
+    config = metafunc.config
+    if config.getoption("--impl") is None:
+        raise pytest.UsageError("relpos.suite needs --impl package.module:name (and --scheme, unless the implementation says it)")
+    try:
+        plugged = _plugged(config)
+        chosen = [law_by_name(name) for name in config.getoption("--law")] or laws()
+    except Exception as error:
+        raise pytest.UsageError(str(error)) from error
+    tests = [LawTest(law, plugged) for law in chosen]
+    metafunc.parametrize("relpos_law", tests, ids=[t.law.name for t in tests])
+
+
+def _plugged(config: pytest.Config) -> Plugged:
+    spec = config.getoption("--impl")
+    target: Any = load(spec)
+    scheme = config.getoption("--scheme") or getattr(target, "__relpos__", {}).get("scheme")
+    given = dict(parse_setting(settings_class(scheme), scheme, text) for text in config.getoption("relpos_set"))
+    claims = dict(parse_claim(text) for text in config.getoption("--claim"))
+    device = config.getoption("--device")
+    return Plugged(target, spec, config.getoption("--profile"), scheme=scheme, given=given, claims=claims, device=device)
