@@ -1,5 +1,7 @@
 """What a subject answers on a plan, and the comparison with the definition that its card calls for."""
 
+from dataclasses import fields
+
 import numpy as np
 
 from relpos.conformance.calling import Instance
@@ -29,7 +31,7 @@ def definition(subject: Subject, given: Inputs) -> dict[str, Expected]:
     want = expected(given, subject.level)
     if "embedding" in want and "x" in subject.called_with.ours:
         return {"embedded": _embedded(want["embedding"], given)}
-    if subject.card.softmax == "causal" and legal(subject.cls, {**given.plan.settings, "distance": "key_only"}):
+    if subject.card.softmax == "causal" and _has_key_only(subject, given):
         # Right up to a constant per query means: the terms may be as large as those of the key-only form.
         declared = inputs(given.plan.but(settings={**given.plan.settings, "distance": "key_only"}), subject.scheme)
         sizes = expected(declared.but(mask=given.mask), subject.level)
@@ -77,6 +79,11 @@ def _modulo_rows(got: np.ndarray, want: Expected, given: Inputs, subject: Subjec
     bound = np.where(seen, 2 * np.broadcast_to(bound.max(axis=-1, keepdims=True, initial=0), bound.shape), 1.0)
     got, value = anchored(got, seen), anchored(want.value, seen)
     return compare_within(got, value, bound, name=want.name, allowed=C[want.kind], axes=AXES[want.name])
+
+
+def _has_key_only(subject: Subject, given: Inputs) -> bool:
+    named = "distance" in {f.name for f in fields(subject.cls)}
+    return named and legal(subject.cls, {**given.plan.settings, "distance": "key_only"})
 
 
 def _larger(a: Size, b: Size) -> Size:

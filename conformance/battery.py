@@ -11,9 +11,9 @@ from relpos.conformance.subject import Subject
 LONG = 37
 
 
-def battery(subject: Subject) -> list[Plan]:
-    """Plans for one subject, in the order they are tried."""
-    base = smoke_plan(subject).but(dtype=subject.dtypes[0], seed=3)
+def battery(subject: Subject, **sizes: int) -> list[Plan]:
+    """Plans for one subject, in the order they are tried; `sizes` replaces some of those of the smoke gate."""
+    base = smoke_plan(subject, **sizes).but(dtype=subject.dtypes[0], seed=3)
     found = [base]
     if not subject.one_length and subject.kind != "decoder":
         found.append(_one_step(subject, base))

@@ -113,7 +113,7 @@ def refusals(subject: Subject, inputs: Inputs) -> Iterator[None]:
             yield
     except (AdapterError, Refused, Raised):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever a stranger raises becomes part of the verdict
+    except (Exception, SystemExit) as error:
         named = [f.name for f in fields(inputs.settings) if re.search(rf"\b{f.name}\b", str(error))]
         if isinstance(error, (ValueError, NotImplementedError)) and named:
             raise Refused(str(error)) from error
@@ -160,7 +160,7 @@ def _scored(score_mod: Any, inputs: Inputs, provider: Provider) -> torch.Tensor:
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     score = (q @ k.transpose(-1, -2)) * scale_of(inputs)
     B, H = q.shape[:2]
-    b, h = torch.arange(B).view(B, 1, 1, 1), torch.arange(H).view(1, H, 1, 1)
-    queries = torch.from_numpy(inputs.query_positions.array()).view(1, 1, -1, 1)
-    keys = torch.from_numpy(inputs.key_positions.array()).view(1, 1, 1, -1)
+    b, h = torch.arange(B, device=q.device).view(B, 1, 1, 1), torch.arange(H, device=q.device).view(1, H, 1, 1)
+    queries = torch.from_numpy(inputs.query_positions.array()).to(q.device).view(1, 1, -1, 1)
+    keys = torch.from_numpy(inputs.key_positions.array()).to(q.device).view(1, 1, 1, -1)
     return torch.as_tensor(score_mod(score, b, h, queries, keys)).expand(score.shape)

@@ -13,8 +13,8 @@ from relpos.conformance.faults.api import Fault
 from relpos.conformance.faults.registry import faults
 from relpos.conformance.plan import Inputs
 from relpos.conformance.settings import alternatives, legal
+from relpos.conformance.smoke import POWER_OF_TWO
 from relpos.conformance.subject import Subject
-
 
 Cases = list[tuple[Inputs, dict[str, np.ndarray]]]
 
@@ -39,7 +39,7 @@ class Diagnosis:
 def diagnose(subject: Subject) -> Diagnosis:
     """All faults and named settings whose answers are the subject's on every input of the battery."""
     try:
-        cases = [(given, answer(subject, given)) for given in (prepared(subject, plan) for plan in battery(subject))]
+        cases = _cases(subject)
     except (Raised, Refused, AdapterError, UsageError) as error:
         return Diagnosis(hint=f"no diagnosis: on the fixed battery it raised {error}")
     if all(_same(subject, given, given, got) for given, got in cases):
@@ -50,6 +50,13 @@ def diagnose(subject: Subject) -> Diagnosis:
     if not like and not settings:
         like = tuple(_pairs(subject, known, cases))
     return Diagnosis(like, settings, "" if like or settings else f"no known mistake matches; {_first(subject, cases)}")
+
+
+def _cases(subject: Subject) -> Cases:
+    try:
+        return [(given, answer(subject, given)) for given in (prepared(subject, plan) for plan in battery(subject))]
+    except Refused:
+        return [(given, answer(subject, given)) for given in (prepared(subject, p) for p in battery(subject, **POWER_OF_TWO))]
 
 
 def _pairs(subject: Subject, known: list[Fault], cases: Cases) -> Iterator[str]:

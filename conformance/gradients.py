@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from relpos.conformance.calling import Instance
+from relpos.conformance.calling import Instance, matched_parameters
 from relpos.conformance.errors import Raised
-from relpos.conformance.expected import Expected, expected, parts, scale_of
+from relpos.conformance.expected import Expected, parts, scale_of
 from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
 from relpos.conformance.plan import Inputs
-from relpos.conformance.precision import torch_dtype
 from relpos.conformance.reading import to_numpy
 from relpos.conformance.subject import Subject, cls_parameters
-from relpos.spec.attention import logits, placed, repeated
+from relpos.spec.attention import logits, placed
 
 
 def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
@@ -43,15 +42,18 @@ def backward(
     """Gradients of Σ result · cotangent for the wanted inputs, in our layout; None where none arrives."""
     module = instance.target if isinstance(instance.target, torch.nn.Module) else None
     if module is not None:
-        for name, parameter in module.named_parameters():
-            parameter.requires_grad_(name.rsplit(".", 1)[-1] in wanted)
+        for parameter in module.parameters():
+            parameter.requires_grad_(False)
             parameter.grad = None
+    if module is not None and instance.subject.owns_parameters:
+        for name, parameter in matched_parameters(module, given, instance.subject).items():
+            parameter.requires_grad_(name in wanted)
     raw, leaves = instance.tensors(given, wanted)
-    pairs = [(raw[n], torch.from_numpy(g).to(raw[n].dtype)) for n, g in cotangents.items() if raw[n].requires_grad]
+    pairs = [(raw[n], torch.from_numpy(g).to(raw[n])) for n, g in cotangents.items() if raw[n].requires_grad]
     if pairs:
         try:
             torch.autograd.backward([r for r, _ in pairs], [g for _, g in pairs])
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Raised(error) from error
     swap = instance.subject.card.layout == "blhd"
     return {n: _gradient(leaves.get(n), n, swap) for n in wanted}
@@ -124,11 +126,17 @@ def _through_vectors(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray,
         unit = np.zeros_like(x)
         unit[..., c] = 1.0
         moved = given.but(**{name: unit})
-        J, size = _score(moved) - base, _score_size(moved)
+        J, size = _change(_score(moved), base), _score_size(moved)
         value[..., c] = _fold(flow.G * J, name, x.shape)
         M[..., c] = _fold(flow.M * np.abs(J) + np.abs(flow.G) * size.M, name, x.shape)
         P[..., c] = _fold(flow.P * np.abs(J) + np.abs(flow.G) * size.P, name, x.shape)
     return value, M, P
+
+
+def _change(moved: np.ndarray, base: np.ndarray) -> np.ndarray:
+    """moved − base; a cell that the scheme cuts off with −∞ does not change."""
+    finite = np.isfinite(base)
+    return np.where(finite, np.where(finite, moved, 0.0) - np.where(finite, base, 0.0), 0.0)
 
 
 def _fold(cells: np.ndarray, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -158,7 +166,7 @@ def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, n
     for cell in np.ndindex(table.shape):
         unit = {**nothing, name: np.zeros_like(table)}
         unit[name][cell] = 1.0
-        J = _score(given.but(params=unit)) - base
+        J = _change(_score(given.but(params=unit)), base)
         value[cell] = (flow.G * J).sum()
         M[cell] = ((flow.M + np.abs(flow.G)) * np.abs(J)).sum()
         P[cell] = (flow.P * np.abs(J)).sum()

@@ -32,7 +32,7 @@ def reload(spec: str, target: Any) -> Any:
     try:
         fresh = _execute(Path(file), target.__module__, register=False)
         return _attribute(fresh, spec.rsplit(":", 1)[1], spec)
-    except Exception:  # noqa: BLE001 - a module that cannot run twice is no fault of the function
+    except (Exception, SystemExit):  # noqa: BLE001 - a module that cannot run twice is no fault of the function
         return None
 
 
@@ -46,7 +46,7 @@ def _from_file(place: str) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         return _execute(path, name, register=True)
-    except Exception as error:  # noqa: BLE001 - whatever their module raises on import is shown to them
+    except (Exception, SystemExit) as error:
         raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
 
 
@@ -87,7 +87,7 @@ def _from_package(place: str) -> ModuleType:
                 f"give a file (path/to/file.py:name), or run python -m relpos check in your own environment."
             ) from None
         raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
-    except Exception as error:  # noqa: BLE001 - whatever their module raises on import is shown to them
+    except (Exception, SystemExit) as error:
         raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
 
 

@@ -11,7 +11,7 @@ from relpos.conformance.judge import Comparison, LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.subject import Subject
 
-ROWS, COLUMNS = 5, 4
+ROWS, COLUMNS, CELL = 5, 4, 8
 HOPELESS = 1e6  # units; beyond it the number only says how small the bound is
 MARK = "◄"
 
@@ -52,15 +52,15 @@ def diagnosis_lines(diagnosis: Diagnosis | None, elsewhere: tuple[str, ...], pas
         lines[-1] += " or ".join(" ".join(f"--set {s}" for s in choice.split()) for choice in elsewhere) + "."
     if passes_if:
         lines.append(f"Every law passes if {' or if '.join('--claim ' + claim for claim in passes_if)}; it is not a pass until you say so.")
-    if diagnosis is None:
+    if diagnosis is None or elsewhere:
         return lines
-    settings = [s for s in diagnosis.settings if s not in elsewhere]
+    settings = list(diagnosis.settings)
     named = [f"{scheme} with {says}" for says in diagnosis.like] + [f"{scheme} with {s}" for s in settings]
     if len(named) == 1:
         lines.append(f"Looks like: {named[0]}.")
     elif named:
         lines.append("Looks like one of: " + "; ".join(named) + ".")
-    elif diagnosis.hint and not elsewhere:
+    elif diagnosis.hint:
         lines.append(f"Diagnosis: {diagnosis.hint}.")
     return lines
 
@@ -89,13 +89,13 @@ def _matrix(c: Comparison) -> list[str]:
     got, want = c.got[tuple(lead)], c.expected[tuple(lead)]
     top, left = _start(row, ROWS, got.shape[0]), _start(column, COLUMNS, got.shape[1])
     rows, columns = range(top, min(top + ROWS, got.shape[0])), range(left, min(left + COLUMNS, got.shape[1]))
-    width = 9 * len(columns)
-    label = max(len(_row(c, a)) for a in (*rows, rows[0])) if c.labels else 8
-    lines = [f"  {c.axes[-2]:>{label}}   {'got':<{width}}   {'expected':<{width}}   ({c.axes[-1]} {columns[0]}…{columns[-1]})"]
+    width, label = CELL * len(columns), max(len(c.axes[-2]), *(len(_row(c, a)) for a in rows))
+    span = f"{c.axes[-1]} {columns[0]}" + (f"…{columns[-1]}" if len(columns) > 1 else "")
+    lines = [f"  {c.axes[-2]:>{label}}  {'got, ' + span:<{width}}  expected"]
     for a in rows:
-        left_text = "".join(f"{_short(got[a, b]):>9}" for b in columns)
-        right_text = "".join(f"{_short(want[a, b]):>9}" for b in columns)
-        lines.append(f"  {_row(c, a):>{label}} {left_text}   {right_text}{'  ' + MARK if a == row else ''}")
+        left_text = "".join(f"{_short(got[a, b]):>{CELL}}" for b in columns)
+        right_text = "".join(f"{_short(want[a, b]):>{CELL}}" for b in columns)
+        lines.append(f"  {_row(c, a):>{label}} {left_text}  {right_text}{' ' + MARK if a == row else ''}")
     return lines
 
 

@@ -1,5 +1,6 @@
 """Reads what an implementation returns: torch, NumPy, DLPack or __array__; checks its axes and puts them in our order."""
 
+from dataclasses import fields
 from itertools import permutations
 from typing import Any
 
@@ -83,6 +84,23 @@ def _wrong_shape(got: tuple[int, ...], want: tuple[int, ...], name: str, subject
         text += f" The axes {' and '.join(moved)} look swapped."
         if name in ("output", "rotated query", "rotated key") and {axes[1], axes[2]} == set(moved):
             text += " If that is your layout: --claim layout=blhd."
+    elif len(got) == len(want) and (fixed := _fixed_size(got, want, axes, subject)):
+        text += f" If it is made for one size: {fixed}."
     elif len(got) < len(want):
         text += " An axis is missing; size 1 is enough where nothing varies." if name in ("bias", "logits") else " An axis is missing."
     return text
+
+
+def _fixed_size(got: tuple[int, ...], want: tuple[int, ...], axes: tuple[str, ...], subject: Subject) -> str:
+    """What to say on the command line when an axis that the implementation is not told about has a size of its own."""
+    names = {"H": ("num_heads",), "D": ("head_dim", "embed_dim")}
+    known = {f.name for f in fields(subject.cls)}
+    found = []
+    for axis, a, b in zip(axes, got, want, strict=True):
+        setting = next((n for n in names.get(axis, ()) if n in known), None)
+        if a == b:
+            continue
+        if setting is None or setting in subject.free:
+            return ""
+        found.append(f"--set {setting}={a}")
+    return " ".join(found)

@@ -11,6 +11,8 @@ from relpos.conformance.subject import Subject
 
 # All sizes distinct, so that an axis in the wrong place shows.
 SIZE = {"batch": 2, "heads": 3, "query_length": 5, "key_length": 7, "head_dim": 8}
+# For those who decline, by name, a number of heads that is not a power of two.
+POWER_OF_TWO = {"heads": 4}
 
 
 def smoke_plan(subject: Subject, **changes: int) -> Plan:
@@ -63,7 +65,14 @@ def smoke(subject: Subject) -> Subject:
 
 
 def _ran(subject: Subject) -> Subject:
-    given = prepared(subject, smoke_plan(subject))
+    try:
+        return _answered(subject, smoke_plan(subject))
+    except Refused:
+        return _answered(subject, smoke_plan(subject, **POWER_OF_TWO))
+
+
+def _answered(subject: Subject, plan: Plan) -> Subject:
+    given = prepared(subject, plan)
     try:
         got = answer(subject, given)
     except AdapterError:
@@ -87,7 +96,26 @@ def _as_logits(subject: Subject) -> Subject:
 
 
 def _advice(subject: Subject, error: Exception) -> str:
-    text = f"{subject.spec} could not be called on ordinary inputs ({smoke_plan(subject).describe()}): {error}"
+    text = f"{subject.spec} could not be called on ordinary inputs ({smoke_plan(subject).describe()}): {error}."
     if subject.unbound:
-        text += f" It was not given {', '.join(subject.unbound)}, which have defaults; --claim binds={subject.unbound[0]} gives one."
+        text += f" It was not given {', '.join(subject.unbound)}, which have defaults: --claim binds={subject.unbound[0]} gives one."
+    if readings := _other_readings(subject):
+        text += f" It runs if {' or if '.join('--claim ' + claim for claim in readings)}."
     return text
+
+
+def _other_readings(subject: Subject) -> list[str]:
+    """Layouts and mask senses under which it runs at all; never a pass."""
+    tries: list[tuple[str, str]] = []
+    if {"q", "x"} & subject.asks:
+        tries.append(("layout", "blhd" if subject.card.layout == "bhld" else "bhld"))
+    if {"mask", "padding_mask"} & subject.asks:
+        tries += [("mask", sense) for sense in ("true_keeps", "true_drops", "additive") if sense != subject.card.mask]
+    found = []
+    for name, value in tries:
+        try:
+            _ran(subject.but(card=subject.card.with_claims({name: value})))
+        except (Raised, Refused, AdapterError):
+            continue
+        found.append(f"{name}={value}")
+    return found

@@ -66,12 +66,12 @@ def _sizes(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> dict[str,
         queries = keys = max(queries, wish.get("min_keys", 1))
     elif subject.positions != "arbitrary":
         queries, keys = min(queries, keys), max(queries, keys)
-    grouped = {"k", "v"} <= subject.asks and subject.form != "embedding" and draw(st.booleans())
+    grouped = draw(st.booleans()) if takes_groups(subject) else False
     divisors = [n for n in range(1, heads + 1) if heads % n == 0]
     return {
         "batch": batch,
         "heads": heads,
-        "kv_heads": draw(st.sampled_from(divisors)) if grouped and _takes_groups(subject) else None,
+        "kv_heads": draw(st.sampled_from(divisors)) if grouped else None,
         "query_length": queries,
         "key_length": keys,
         "head_dim": width,
@@ -82,8 +82,10 @@ def _length(draw: st.DrawFn, subject: Subject, least: int, most: int) -> int:
     return draw(st.integers(least, max(least, min(most, subject.card.max_length or most))))
 
 
-def _takes_groups(subject: Subject) -> bool:
-    return "num_kv_heads" in subject.asks or "num_kv_heads" in subject.card.binds
+def takes_groups(subject: Subject) -> bool:
+    """Whether several query heads may share a key head."""
+    said = "num_kv_heads" in subject.asks or "num_kv_heads" in subject.card.binds
+    return said and {"k", "v"} <= subject.asks and subject.form != "embedding"
 
 
 def _width(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> int:
@@ -155,7 +157,7 @@ def _consistent(subject: Subject, settings: dict[str, Any], sizes: dict[str, Any
 
 def _positions(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], settings: Any, wish: dict[str, Any]) -> dict[str, Any]:
     Lq, Lk, mode = sizes["query_length"], sizes["key_length"], subject.positions
-    if subject.kind == "decoder" or subject.one_length and mode == "contiguous":
+    if subject.kind == "decoder" or (subject.one_length and mode == "contiguous"):
         return {}
     if mode == "contiguous":
         return {"offset": Lk - Lq if subject.card.corner == "bottom-right" else 0}
@@ -173,11 +175,11 @@ def _positions(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], setting
         queries = keys if subject.one_length else draw(st.lists(near, min_size=Lq, max_size=Lq))
         return {"query_positions": tuple(queries), "key_positions": tuple(keys)}
     if kind == "rows":
-        # Left padding: every sample starts somewhere else.
+        # Left padding and caches of unequal length: every sample starts somewhere else, its queries at their own distance.
         starts = [start + draw(st.integers(0, 3)) for _ in range(sizes["batch"])]
-        ahead = 0 if subject.one_length else max(Lk - Lq, 0)
+        aheads = [0 if subject.one_length else draw(st.integers(0, Lk)) for _ in starts]
         return {
-            "query_positions": tuple(tuple(range(s + ahead, s + ahead + Lq)) for s in starts),
+            "query_positions": tuple(tuple(range(s + a, s + a + Lq)) for s, a in zip(starts, aheads, strict=True)),
             "key_positions": tuple(tuple(range(s, s + Lk)) for s in starts),
         }
     first_query = start + (max(Lk - Lq, 0) if kind == "decode" else draw(st.integers(0, Lk)))
@@ -189,9 +191,14 @@ def _positions(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], setting
 
 
 def _starts(subject: Subject, wish: dict[str, Any]) -> st.SearchStrategy[int]:
-    far = max(subject.card.max_position - 4 * MAX_KEYS, 0)
+    far = farthest(subject)
     near = st.integers(0, min(3 * MAX_KEYS, far))
     return st.one_of(near, st.integers(0, far)) if wish.get("far", True) else near
+
+
+def farthest(subject: Subject) -> int:
+    """The last start from which every drawn position is one that the implementation claims."""
+    return max(subject.card.max_position - 4 * MAX_KEYS, 0)
 
 
 def _mask(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> str:
@@ -223,6 +230,11 @@ def within_reach(subject: Subject, plan: Plan) -> Plan:
         query_positions=tuple(start + (i - start) % (reach + 1) for i in queries[: plan.query_length]),
         key_positions=tuple(start + (j - start) % (reach + 1) for j in keys[: plan.key_length]),
     )
+
+
+def moved(positions: tuple, shift: int) -> tuple:
+    """All positions, of all samples, moved by the same shift."""
+    return tuple(moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions)
 
 
 def flat(positions: tuple | None) -> tuple[int, ...]:

@@ -121,9 +121,9 @@ def _passing_settings(subject: Subject) -> list[str]:
         for choice in combinations(singles, size):
             given = {**subject.given, **dict(choice)}
             distinct = len({n for n, _ in choice}) == size
-            if distinct and legal(subject.cls, sized(subject.cls, {**subject.card.settings, **given})):
-                if _all_pass(subject.but(given=given)):
-                    found.append(" ".join(f"{n}={v}" for n, v in choice))
+            meant = distinct and legal(subject.cls, sized(subject.cls, {**subject.card.settings, **given}))
+            if meant and _all_pass(subject.but(given=given)):
+                found.append(" ".join(f"{n}={v}" for n, v in choice))
         if found:
             return found
     return []
@@ -136,7 +136,7 @@ def _passing_claims(subject: Subject) -> list[str]:
         tries.append(("layout", "blhd" if subject.card.layout == "bhld" else "bhld"))
     if {"mask", "padding_mask"} & subject.asks:
         tries += [("mask", sense) for sense in ("true_keeps", "true_drops", "additive") if sense != subject.card.mask]
-    if subject.form in ("bias", "logits") and subject.card.softmax == "any":
+    if (subject.level == "attention" or subject.form in ("bias", "logits")) and subject.card.softmax == "any":
         tries.append(("softmax", "causal"))
     if subject.level == "attention" and subject.positions == "contiguous":
         tries += [("corner", kind) for kind in ("bottom-right", "top-left") if kind != subject.card.corner]

@@ -16,6 +16,7 @@ FORMS = ("none", "embedding", "rotation", "bias", "logits")
 
 # Where a fault shows, by form. Without a position term the causal mask alone reads positions.
 EVERYWHERE = {**dict.fromkeys(FORMS, ALL), "none": ("attention",)}
+PLACED = {**EVERYWHERE, "embedding": ("logits", "attention")}  # an embedding alone knows of no keys
 PAIRS = {"bias": ALL, "logits": ALL}  # forms that see query and key at once
 SCORES = dict.fromkeys(FORMS, ("logits", "attention"))
 OUTPUTS = dict.fromkeys(FORMS, ("attention",))
@@ -127,11 +128,11 @@ POSITIONS: tuple[tuple[Fault, Mapping], ...] = (
     ),
     (Fault("lone-step", "distance 0 to every key in a step of one", "L3", given=_lone_step, cases=("B018", "B035", "B038")), PAIRS),
     (Fault("all-last", "every query of a cached step counted as the last", "L3", given=_all_last), PAIRS),
-    (Fault("second-piece", "keys of a second cache piece counted anew", "L3", given=_second_piece, cases=("B101",)), EVERYWHERE),
+    (Fault("second-piece", "keys of a second cache piece counted anew", "L3", given=_second_piece, cases=("B101",)), PLACED),
     (Fault("told-nothing", "the given positions ignored", "L1", given=_told_nothing, cases=("B104", "B106", "B107")), EVERYWHERE),
     (
         Fault("first-rows", "the first sample's positions for all", "L1", given=_first_rows, claims={"positions": "per_row"}),
-        {**EVERYWHERE, "embedding": ("logits", "attention")},
+        PLACED,
     ),
     (
         Fault(

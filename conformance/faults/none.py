@@ -86,7 +86,7 @@ FAULTS = (
     Planted("empty-row-gradient-nan", "a NaN gradient beside an empty row", "L8", empty_row_gradient_nan, cases=("B135", "B138")),
     Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",)),
     Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",), claims={"masked_nan": True}),
-    Planted("head-for-length", "heads and length exchanged", "L21", head_for_length),
+    Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
 )

@@ -12,7 +12,7 @@ from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import sized
-from relpos.conformance.strategies import plans, within_reach
+from relpos.conformance.strategies import moved, plans, within_reach
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C, units
 
@@ -32,12 +32,12 @@ def check(subject: Subject, plan: Plan) -> float:
 
 def _shifted(subject: Subject, given: Inputs) -> float:
     plan = given.plan
-    moved = plan.but(
-        query_positions=_moved(plan.query_positions, plan.extra["shift"]),
-        key_positions=_moved(plan.key_positions, plan.extra["shift"]),
+    elsewhere = plan.but(
+        query_positions=moved(plan.query_positions, plan.extra["shift"]),
+        key_positions=moved(plan.key_positions, plan.extra["shift"]),
         extra={},
     )
-    there = prepared(subject, moved)
+    there = prepared(subject, elsewhere)
     here_want, there_want = definition(subject, given)["output"], definition(subject, there)["output"]
     bound = bound_of(here_want, plan.dtype) + bound_of(there_want, plan.dtype)
     found = compare_within(
@@ -112,12 +112,6 @@ def _constant(given: Inputs) -> Inputs:
         q = np.zeros_like(q)
     keys = given.key_positions if given.settings.form != "embedding" else given.query_positions
     return given.but(q=q / sqrt(q.shape[-1]), k=k, key_positions=keys)
-
-
-def _moved(positions: tuple | None, shift: int) -> tuple | None:
-    if positions is None:
-        return None
-    return tuple(_moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions)
 
 
 @st.composite

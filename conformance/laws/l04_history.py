@@ -13,7 +13,7 @@ from relpos.conformance.laws.base import Law
 from relpos.conformance.loading import reload
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.reading import to_numpy
-from relpos.conformance.strategies import plans, within_reach
+from relpos.conformance.strategies import moved, plans, within_reach
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
@@ -51,7 +51,7 @@ def _called(instance: Instance, given: Inputs, plan: Plan) -> dict[str, np.ndarr
 def _unchanged(subject: Subject, given: Inputs, leaves: dict[str, Any], plan: Plan) -> None:
     for name, before in _originals(subject, given).items():
         after = leaves.get(name)
-        if after is None or name in given.params and subject.owns_parameters:
+        if after is None or (name in given.params and subject.owns_parameters):
             continue
         after = to_numpy(after) if isinstance(after, torch.Tensor) else np.asarray(after, dtype=np.float64)
         if after.shape != before.shape or not np.array_equal(after, before, equal_nan=True):
@@ -93,10 +93,23 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     first = draw(plans(subject, contents=("normal",)))
     calls = []
     for _ in range(draw(st.integers(1, 3))):
-        other = draw(plans(subject, contents=("normal",)))
+        other = draw(plans(subject, contents=("normal",))) if draw(st.booleans()) else _elsewhere(draw, subject, first)
         same = {n: getattr(first, n) for n in ("settings", "heads", "kv_heads", "head_dim")}
         calls.append(within_reach(subject.but(given={**subject.given, **first.settings}), other.but(**same)).to_json())
     return first.but(extra={"calls": tuple(calls)})
+
+
+def _elsewhere(draw: st.DrawFn, subject: Subject, first: Plan) -> Plan:
+    """The same sizes at other positions: what was kept by size alone is then stale."""
+    step = draw(st.integers(1, 3))
+    if first.query_positions is not None and first.key_positions is not None:
+        along = step if subject.one_length else draw(st.integers(0, 3))
+        return first.but(query_positions=moved(first.query_positions, step), key_positions=moved(first.key_positions, along))
+    if subject.positions != "offset":
+        return first
+    if subject.level == "contribution" and subject.form in ("rotation", "embedding"):
+        return first.but(offset=first.offset + step)
+    return first.but(offset=max(first.key_length - first.query_length - step, 0))
 
 
 def _applies(subject: Subject) -> str | None:

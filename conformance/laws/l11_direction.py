@@ -14,6 +14,7 @@ from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
 QUESTIONS = ("value at −{d} − value at {d}", "value at 1 − value at {d}", "value at −1 − value at −{d}")
+WEIGHTS = ("weights after − before", "weights near − far")
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -30,7 +31,7 @@ def check(subject: Subject, plan: Plan) -> float:
     reversed_ = np.allclose(found[0], -expected[0]) and not np.allclose(expected[0], 0) and not past_only
     says = "before and after are exchanged" if reversed_ else "before and after, or near and far, differ from what the scheme says"
     asked = QUESTIONS[1:2] if past_only else QUESTIONS
-    labels = tuple(q.format(d=d) for q in asked) if len(found) == len(asked) else ("weights",) * len(found)
+    labels = tuple(q.format(d=d) for q in asked) if len(found) == len(asked) else WEIGHTS[: len(found)]
     return demand(replace(comparison, labels=labels), says, plan)
 
 
@@ -40,14 +41,15 @@ def _probe(given: Inputs, subject: Subject) -> Inputs:
     k = np.broadcast_to(given.k[:, :, :1], given.k.shape).copy()
     v = np.zeros_like(given.v)
     if subject.level == "attention":
-        # The output then holds the weight after minus the weight before, and near minus far.
-        signs = [np.sign(j - d) * (2.0 if abs(j - d) == 1 else 1.0) for j in range(plan.key_length)]
-        v[:] = np.array(signs)[:, None]
+        # The output then holds the weight after minus the weight before, and that of near keys minus that of far ones.
+        distances = np.arange(plan.key_length) - d
+        asked = np.stack([np.sign(distances) * np.where(np.abs(distances) == 1, 2.0, 1.0), np.where(np.abs(distances) <= 1, 1.0, -1.0)])
+        v[..., : len(WEIGHTS)] = asked.T[:, : v.shape[-1]]
     return given.but(q=q, k=k, v=v)
 
 
 def _pairs(subject: Subject, given: Inputs, arrays: dict[str, np.ndarray], *, bound: bool = False) -> np.ndarray:
-    """The query's row over its keys, [H, 2d + 1]; at attention level its output, [H, 1]."""
+    """The query's row over its keys, [H, 2d + 1]; at attention level its output, [H, 2]."""
     d = given.plan.extra["distance"]
     row = d if given.plan.query_length > 1 else 0
     if "rotated query" in arrays:
@@ -60,11 +62,11 @@ def _pairs(subject: Subject, given: Inputs, arrays: dict[str, np.ndarray], *, bo
         return across
     name = next(iter(arrays))
     array = arrays[name] if arrays[name].ndim == 3 else arrays[name][0]
-    return array[:, row, :1] if name == "output" else array[:, row]
+    return array[:, row, : len(WEIGHTS)] if name == "output" else array[:, row]
 
 
 def _asked(row: np.ndarray, d: int, past_only: bool, *, bound: bool) -> np.ndarray:
-    if row.shape[-1] == 1:
+    if row.shape[-1] <= len(WEIGHTS):
         return row.T
     sign = 1.0 if bound else -1.0
     with np.errstate(invalid="ignore"):

@@ -31,13 +31,17 @@ def check(subject: Subject, plan: Plan) -> float:
 
 
 def _one(got: np.ndarray | None, want, name: str, wanted: tuple[str, ...], names: tuple[str, ...], plan: Plan) -> float:
-    frozen = [n for n in names if n not in wanted]
+    frozen = [f"`{_spoken(n)}`" for n in names if n not in wanted]
     beside = f" while {', '.join(frozen)} {'is' if len(frozen) == 1 else 'are'} frozen" if frozen else ""
     if got is None:
         if not np.any(want.value):
             return 0.0
-        raise LawFailure(f"no gradient reaches `{name}`{beside}", plan=plan)
-    return demand(compare(got, want, plan.dtype), f"the gradient of `{name}` is wrong{beside}", plan)
+        raise LawFailure(f"no gradient reaches `{_spoken(name)}`{beside}", plan=plan)
+    return demand(compare(got, want, plan.dtype), f"the gradient of `{_spoken(name)}` is wrong{beside}", plan)
+
+
+def _spoken(name: str) -> str:
+    return name.removesuffix(" of the query").replace("x of the key", "x (a key)")
 
 
 @st.composite
@@ -52,7 +56,7 @@ def _applies(subject: Subject) -> str | None:
     if subject.kind == "score_mod":
         return "its q and k are not its own"
     floats = {"q", "k", "v", "x", "params"} | set(subject.cls(**_settings(subject)).parameters())
-    told = floats & subject.asks or subject.owns_parameters and subject.cls(**_settings(subject)).parameters()
+    told = floats & subject.asks or (subject.owns_parameters and subject.cls(**_settings(subject)).parameters())
     return None if told else "it has no float input"
 
 

@@ -31,7 +31,7 @@ def check(subject: Subject, plan: Plan) -> float:
             moved = moved.but(query_positions=_turned(given.query_positions), key_positions=_turned(given.key_positions))
         found = instance.results(moved)
         for name, value in got.items():
-            if "batch" not in AXES[name] or axis == 1 and "head" not in AXES[name]:
+            if "batch" not in AXES[name] or (axis == 1 and "head" not in AXES[name]):
                 continue
             bound = 2 * bound_of(want[name], plan.dtype)
             comparison = compare_within(found[name], turn(value), turn(bound), name=name, allowed=C[want[name].kind], axes=AXES[name])

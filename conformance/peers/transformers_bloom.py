@@ -1,0 +1,91 @@
+"""BLOOM's ALiBi in transformers: the bias m·j of `build_alibi_tensor`, and the attention that `BloomModel` makes of it."""
+
+import torch
+from transformers import BloomConfig, BloomModel, DynamicCache  # type: ignore[import-not-found]
+from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor  # type: ignore[import-not-found]
+
+from relpos.conformance.peers.record import Deviation, Peer
+
+
+def bias(query_length, key_length, num_heads, dtype):
+    """One row for all queries, as it is added to the scores of a batch without padding: [H, 1, Lk]."""
+    del query_length
+    return build_alibi_tensor(torch.ones(1, key_length, dtype=torch.long), num_heads, dtype)
+
+
+def attention(q, k, v):
+    """The last Lq queries of a causal model whose other keys are in the cache."""
+    return _model(q, k, v, None)
+
+
+def padded_attention(q, k, v, padding_mask):
+    """The same with a mask of padding, from which BLOOM counts positions."""
+    return _model(q, k, v, padding_mask.long())
+
+
+class AttentionOnly(torch.nn.Module):
+    """A layer that is nothing but BLOOM's attention, fed with q, k and v instead of projections of what comes in."""
+
+    def __init__(self, attention: torch.nn.Module, fused: torch.Tensor) -> None:
+        super().__init__()
+        self.attention, self.fused = attention, fused
+
+    def forward(self, hidden_states, **from_model):
+        return self.attention(self.fused, torch.zeros_like(hidden_states), **from_model)
+
+
+def _model(q, k, v, padding_mask):
+    B, H, Lq, D = q.shape
+    past = k.shape[2] - Lq
+    config = BloomConfig(
+        vocab_size=1, hidden_size=H * D, n_layer=1, n_head=H, bos_token_id=0, eos_token_id=0, attn_implementation="eager"
+    )
+    layer = BloomAttention(config, layer_idx=0)
+    layer.query_key_value = layer.dense = torch.nn.Identity()  # type: ignore[assignment]
+    cache = DynamicCache()
+    if past:
+        cache.update(k[:, :, :past], v[:, :, :past], 0)
+    heads = torch.stack([q, k[:, :, past:], v[:, :, past:]], dim=3)  # [B, H, Lq, 3, D]
+    model = BloomModel(config).to(q.dtype).eval()
+    model.h = torch.nn.ModuleList([AttentionOnly(layer, heads.transpose(1, 2).flatten(2)).eval()])
+    model.ln_f = torch.nn.Identity()  # type: ignore[assignment]
+    embeddings = torch.zeros(B, Lq, H * D, dtype=q.dtype)
+    out = model(inputs_embeds=embeddings, attention_mask=padding_mask, cache=cache, use_cache=True).last_hidden_state
+    return out.view(B, Lq, H, D).transpose(1, 2)
+
+
+HERE = "relpos.conformance.peers.transformers_bloom"
+BLOOM = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
+LAST = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
+
+PEERS = (
+    Peer(
+        **BLOOM,
+        name="bloom/bias, nothing said",
+        implementation=f"{HERE}:bias",
+        claims={"corner": "bottom-right"},
+        instead="distance=key_only",
+        note="m·j is another form than −m·|i − j|, so the judge asks which one is meant",
+    ),
+    Peer(
+        **BLOOM,
+        name="bloom/bias, exact",
+        implementation=f"{HERE}:bias",
+        settings={"distance": "key_only"},
+        claims={"corner": "bottom-right"},
+    ),
+    Peer(
+        **BLOOM,
+        name="bloom/bias, causal",
+        implementation=f"{HERE}:bias",
+        claims={"corner": "bottom-right", "softmax": "causal"},
+        note="right up to a constant per query, which a causal softmax forgives",
+    ),
+    Peer(**BLOOM, name="bloom/attention", implementation=f"{HERE}:attention", claims={**LAST, "dtypes": ("float32", "bfloat16")}),
+    Peer(
+        **BLOOM,
+        name="bloom/attention, padded",
+        implementation=f"{HERE}:padded_attention",
+        claims=LAST,
+    ),
+)

@@ -1,0 +1,88 @@
+"""Falcon's ALiBi in transformers: slopes and bias in bfloat16, the sum of q·k and bias divided by √D, eager and SDPA."""
+
+import torch
+from transformers import DynamicCache, FalconConfig, FalconModel  # type: ignore[import-not-found]
+from transformers.models.falcon.modeling_falcon import FalconAttention, build_alibi_tensor  # type: ignore[import-not-found]
+
+from relpos.conformance.peers.record import Deviation, Peer
+
+
+def bias(query_length, key_length, num_heads, dtype):
+    """One row for all queries, [H, 1, Lk], before the division by √D."""
+    del query_length
+    return build_alibi_tensor(torch.ones(1, key_length, dtype=torch.long), num_heads, dtype)
+
+
+def eager(q, k, v):
+    """The last Lq queries of a causal model whose other keys are in the cache, with attn_implementation="eager"."""
+    return _model(q, k, v, "eager")
+
+
+def sdpa(q, k, v):
+    """The same with attn_implementation="sdpa", which is the default."""
+    return _model(q, k, v, "sdpa")
+
+
+class AttentionOnly(torch.nn.Module):
+    """A layer that is nothing but Falcon's attention, fed with q, k and v instead of projections of what comes in."""
+
+    def __init__(self, attention: torch.nn.Module, fused: torch.Tensor) -> None:
+        super().__init__()
+        self.attention, self.fused = attention, fused
+
+    def forward(self, hidden_states, **from_model):
+        del hidden_states
+        return self.attention(self.fused, **from_model)
+
+
+def _model(q, k, v, attn_implementation):
+    B, H, Lq, D = q.shape
+    past = k.shape[2] - Lq
+    config = FalconConfig(
+        vocab_size=1, hidden_size=H * D, num_hidden_layers=1, num_attention_heads=H, alibi=True, bias=False, multi_query=False,
+        new_decoder_architecture=False, bos_token_id=0, eos_token_id=0, attn_implementation=attn_implementation,
+    )  # fmt: skip
+    layer = FalconAttention(config, layer_idx=0)
+    layer.query_key_value = layer.dense = torch.nn.Identity()  # type: ignore[assignment]
+    cache = DynamicCache()
+    if past:
+        cache.update(k[:, :, :past], v[:, :, :past], 0)
+    heads = torch.stack([q, k[:, :, past:], v[:, :, past:]], dim=3)  # [B, H, Lq, 3, D]
+    model = FalconModel(config).to(q.dtype).eval()
+    model.h = torch.nn.ModuleList([AttentionOnly(layer, heads.transpose(1, 2).flatten(2)).eval()])
+    model.ln_f = torch.nn.Identity()  # type: ignore[assignment]
+    out = model(inputs_embeds=torch.zeros(B, Lq, H * D, dtype=q.dtype), cache=cache, use_cache=True).last_hidden_state
+    return out.view(B, Lq, H, D).transpose(1, 2)
+
+
+HERE = "relpos.conformance.peers.transformers_falcon"
+FALCON = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
+LAST = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
+CAUSAL = {"corner": "bottom-right", "softmax": "causal"}
+
+PEERS = (
+    Peer(**FALCON, name="falcon/bias, float32", implementation=f"{HERE}:bias", claims={**CAUSAL, "dtypes": ("float32",)}),
+    Peer(**FALCON, name="falcon/bias, bfloat16", implementation=f"{HERE}:bias", claims={**CAUSAL, "dtypes": ("bfloat16",)}),
+    Peer(
+        **FALCON,
+        name="falcon/sdpa, nothing said",
+        implementation=f"{HERE}:sdpa",
+        claims={**LAST, "dtypes": ("bfloat16",)},
+        instead="scale_bias=True",
+    ),
+    Peer(
+        **FALCON,
+        name="falcon/sdpa, bfloat16",
+        implementation=f"{HERE}:sdpa",
+        settings={"scale_bias": True},
+        claims={**LAST, "dtypes": ("bfloat16",)},
+    ),
+    Peer(**FALCON, name="falcon/sdpa, float32", implementation=f"{HERE}:sdpa", settings={"scale_bias": True}, claims=LAST),
+    Peer(
+        **FALCON,
+        name="falcon/eager",
+        implementation=f"{HERE}:eager",
+        settings={"scale_bias": True},
+        claims={**LAST, "dtypes": ("bfloat16",)},
+    ),
+)

@@ -1,0 +1,28 @@
+"""x-transformers' rotary: `RotaryEmbedding` with `apply_rotary_pos_emb`, pairs (2m, 2m + 1), the leading columns, xPos off."""
+
+from x_transformers.x_transformers import RotaryEmbedding, apply_rotary_pos_emb  # type: ignore[import-not-found]
+
+from relpos.conformance.peers.record import Deviation, Peer
+
+
+class Rotary:
+    """Angles of a rotary width, applied to queries or keys."""
+
+    def __init__(self, head_dim, rotary_dim, base):
+        self.embedding = RotaryEmbedding(dim=head_dim if rotary_dim is None else rotary_dim, base=base)
+
+    def __call__(self, x, positions):
+        """x [B, H, L, D] at its positions, [L] or [B, L]."""
+        angles, scale = self.embedding(positions)
+        return apply_rotary_pos_emb(x, angles, scale)
+
+
+HERE = "relpos.conformance.peers.x_transformers_rotary"
+X = {"package": "x-transformers", "version": "2.31.10", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
+HALVES = ("float32", "bfloat16", "float16")
+
+PEERS = (
+    Peer(**X, name="x-transformers/rotary", claims={"positions": "per_row", "dtypes": HALVES}),
+    Peer(**X, name="x-transformers/rotary, width 8", settings={"head_dim": 8, "rotary_dim": None}, claims={"positions": "per_row", "dtypes": HALVES}),
+    Peer(**X, name="x-transformers/rotary, 4 of 10", settings={"head_dim": 10, "rotary_dim": 4}, claims={"positions": "per_row", "dtypes": HALVES}),
+)
