@@ -3,9 +3,9 @@
 A shrunk input fits many mistakes; these fit few. Every entry is a plan that the subject can be given.
 """
 
+from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.smoke import smoke_plan
-from relpos.conformance.strategies import within_reach
 from relpos.conformance.subject import Subject
 
 LONG = 37

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import torch_dtype
 from relpos.impls.card import Card
@@ -27,7 +28,8 @@ class Provider:
             "params": lambda: {p: self.tensor(p, a) for p, a in self.inputs.params.items()},
             "role": lambda: self.role,
             "causal": lambda: self.inputs.causal,
-            "scale": lambda: self.inputs.scale,
+            "scale": self._scale,
+            "num_kv_heads": lambda: self.inputs.k.shape[1],
             "dtype": lambda: self._dtype(),
             "device": lambda: torch.device(self.device),
             "x": self._x,
@@ -68,6 +70,11 @@ class Provider:
 
     def _whole(self, array: np.ndarray) -> Any:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device) if self._torch() else array
+
+    def _scale(self) -> float | None:
+        # None means the default to those who have one; who requires a scale gets a number.
+        optional = "scale" in {self.card.rename.get(name, name) for name in self.card.binds}
+        return self.inputs.scale if optional else scale_of(self.inputs)
 
     def _dtype(self) -> Any:
         return torch_dtype(self.inputs.plan.dtype) if self._torch() else np.dtype(self.inputs.plan.dtype)

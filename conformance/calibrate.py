@@ -27,6 +27,7 @@ from relpos.conformance.loading import load
 from relpos.conformance.plan import Plan
 from relpos.conformance.precision import rounded
 from relpos.conformance.rewritings import REWRITINGS
+from relpos.conformance.runner import private_storage
 from relpos.conformance.smoke import smoke
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject, plug_in
@@ -60,7 +61,8 @@ def _over(strategy, inputs: int, visit: Callable[[Plan], None]) -> None:
         except Refused:
             return
 
-    quiet(given(strategy)(attempt))()
+    with private_storage():
+        quiet(given(strategy)(attempt))()
 
 
 def _values(subject: Subject, plan: Plan, found: Found) -> None:

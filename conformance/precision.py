@@ -21,6 +21,11 @@ def smallest_normal(dtype: str) -> float:
     return torch.finfo(torch_dtype(dtype)).tiny
 
 
+def largest_number(dtype: str) -> float:
+    """Values beyond it are ±∞."""
+    return torch.finfo(torch_dtype(dtype)).max
+
+
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
     """The nearest values of a dtype, as float64."""
     return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64)).to(torch_dtype(dtype)).double().numpy()

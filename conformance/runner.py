@@ -1,11 +1,13 @@
 """Runs laws over a subject: pinned inputs first, then drawn ones, shrunk to the smallest failing input."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, seed, settings, target
+from hypothesis import HealthCheck, Phase, configuration, given, seed, settings, target
 from hypothesis.errors import Flaky
 
 from relpos.conformance.errors import AdapterError, Raised, Refused
@@ -117,7 +119,8 @@ def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, cou
     if number is not None:
         run = seed(number)(run)
     try:
-        run()
+        with private_storage():
+            run()
     except LawFailure as failure:
         return failure
     except Flaky:
@@ -129,6 +132,18 @@ def _phases(tries: int, shrink: bool) -> tuple[Phase, ...]:
     """Climbing takes half of all inputs and stays near one of them: it pays where there are many."""
     climb = (Phase.target,) if tries >= CLIMBS_FROM else ()
     return (Phase.generate, *climb, *((Phase.shrink,) if shrink else ()))
+
+
+@contextmanager
+def private_storage() -> Iterator[None]:
+    """Hypothesis keeps notes in `.hypothesis` where the process stands; ours go away again, the user's stay theirs."""
+    before = vars(configuration).get("__hypothesis_home_directory")
+    with TemporaryDirectory(prefix="relpos-") as folder:
+        configuration.set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            configuration.set_hypothesis_home_dir(before)
 
 
 def _flaky(count: _Count) -> LawFailure:

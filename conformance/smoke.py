@@ -4,9 +4,9 @@ import numpy as np
 
 from relpos.conformance.answers import answer, prepared
 from relpos.conformance.errors import AdapterError, Raised, Refused
+from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES, legal, sized
-from relpos.conformance.strategies import within_reach
 from relpos.conformance.subject import Subject
 
 # All sizes distinct, so that an axis in the wrong place shows.

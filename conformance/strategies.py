@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from relpos.conformance.placing import farthest, first_order, within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES, choices, legal, smallest
 from relpos.conformance.subject import Subject
@@ -22,7 +23,8 @@ def plans(draw: st.DrawFn, subject: Subject, **wish: Any) -> Plan:
     """A plan for this subject.
 
     Wishes: `min_queries`, `min_keys`, `contents`, `causal` (None: drawn where it is asked for), `masks`, `far` (positions up
-    to the claimed maximum), `dtypes`, `listed` (positions out of order and per sample), `scales`, `min_batch`, `small` (few cells, where each costs).
+    to the claimed maximum), `dtypes`, `listed` (positions out of order and per sample), `scales`, `min_batch`, `small` (few
+    cells, where each costs).
     """
     sizes = _sizes(draw, subject, wish)
     settings = _settings(draw, subject, sizes, wish)
@@ -42,7 +44,7 @@ def plans(draw: st.DrawFn, subject: Subject, **wish: Any) -> Plan:
         mask=_mask(draw, subject, wish),
         scale=draw(st.sampled_from((None, 0.5, 1.0))) if "scale" in subject.asks and wish.get("scales", True) else None,
     )
-    return within_reach(subject, plan)
+    return first_order(subject, within_reach(subject, plan))
 
 
 def _sizes(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> dict[str, Any]:
@@ -196,48 +198,9 @@ def _starts(subject: Subject, wish: dict[str, Any]) -> st.SearchStrategy[int]:
     return st.one_of(near, st.integers(0, far)) if wish.get("far", True) else near
 
 
-def farthest(subject: Subject) -> int:
-    """The last start from which every drawn position is one that the implementation claims."""
-    return max(subject.card.max_position - 4 * MAX_KEYS, 0)
-
-
 def _mask(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> str:
     kinds = wish.get("masks")
     if kinds is None:
         kinds = ("none", "random", "empty") if "mask" in subject.asks else ("none",)
         kinds += ("padding",) if {"padding_mask", "mask"} & subject.asks else ()
     return draw(st.sampled_from(kinds))
-
-
-def within_reach(subject: Subject, plan: Plan) -> Plan:
-    """The plan with its distances inside what the scheme is defined for: a longer table, or positions drawn together."""
-    settings = subject.cls(**plan.settings)
-    reach = getattr(settings, "reach", lambda: None)()
-    if reach is None:
-        return plan
-    queries = flat(plan.query_positions) or tuple(range(plan.offset, plan.offset + plan.query_length))
-    keys = flat(plan.key_positions) or tuple(range(plan.key_length))
-    span = max(abs(i - j) for i in queries for j in keys)
-    if span <= reach:
-        return plan
-    if "max_distance" in subject.free:
-        return plan.but(settings={**plan.settings, "max_distance": span})
-    if plan.query_positions is None:
-        most = reach + 1
-        return plan.but(query_length=min(plan.query_length, most), key_length=min(plan.key_length, most), offset=0)
-    start = min(keys)
-    return plan.but(
-        query_positions=tuple(start + (i - start) % (reach + 1) for i in queries[: plan.query_length]),
-        key_positions=tuple(start + (j - start) % (reach + 1) for j in keys[: plan.key_length]),
-    )
-
-
-def moved(positions: tuple, shift: int) -> tuple:
-    """All positions, of all samples, moved by the same shift."""
-    return tuple(moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions)
-
-
-def flat(positions: tuple | None) -> tuple[int, ...]:
-    """Positions of all samples in one row; empty for None."""
-    rows = [p if isinstance(p, tuple) else (p,) for p in positions or ()]
-    return tuple(p for row in rows for p in row)

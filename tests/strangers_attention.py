@@ -75,9 +75,10 @@ def flagged(q, k, v, causal):
     return attend(q, k, v, keep if causal else torch.ones_like(keep))
 
 
-@implements("none", binds=("num_kv_heads",))
-def grouped(q, k, v, num_kv_heads=None):
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+@implements("none")
+def grouped(q, k, v, num_kv_heads):
+    assert k.shape[1] == num_kv_heads
+    k, v = (x.repeat_interleave(q.shape[1] // num_kv_heads, 1) for x in (k, v))
     return plain(q, k, v)
 
 

@@ -3,10 +3,11 @@
 from relpos.conformance.answers import answer, comparisons, prepared
 from relpos.conformance.judge import demand
 from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import farthest, moved, within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import alternatives, legal
 from relpos.conformance.smoke import smoke_plan
-from relpos.conformance.strategies import farthest, moved, plans, takes_groups, within_reach
+from relpos.conformance.strategies import plans, takes_groups
 from relpos.conformance.subject import Subject
 
 

@@ -10,9 +10,10 @@ from relpos.conformance.expected import AXES
 from relpos.conformance.judge import compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
+from relpos.conformance.placing import moved, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import sized
-from relpos.conformance.strategies import moved, plans, within_reach
+from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C, units
 

@@ -7,8 +7,9 @@ from relpos.conformance.answers import answer, bound_of, definition, prepared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import compare_within, demand
 from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.strategies import plans, within_reach
+from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 

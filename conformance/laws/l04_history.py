@@ -11,9 +11,10 @@ from relpos.conformance.calling import Instance
 from relpos.conformance.judge import LawFailure, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.loading import reload
+from relpos.conformance.placing import moved, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.reading import to_numpy
-from relpos.conformance.strategies import moved, plans, within_reach
+from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 

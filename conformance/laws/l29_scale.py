@@ -11,8 +11,9 @@ from relpos.conformance.expected import scale_of
 from relpos.conformance.faults.api import Wrong
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.strategies import plans, within_reach
+from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 
 

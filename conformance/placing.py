@@ -1,0 +1,59 @@
+"""Keeps drawn positions where a scheme is defined, an implementation claims to be right, and first-order bounds hold."""
+
+from relpos.conformance.plan import Plan
+from relpos.conformance.subject import Subject
+
+ROOM = 32  # positions a plan may need beyond its start
+NEAR = 16  # in half precision, where a bias grows with the position itself
+
+
+def farthest(subject: Subject) -> int:
+    """The last start from which every drawn position is one that the implementation claims."""
+    return max(subject.card.max_position - ROOM, 0)
+
+
+def first_order(subject: Subject, plan: Plan) -> Plan:
+    """The plan with positions so near that u·|logit| stays below 0.1.
+
+    m·j at position 2^17 is no logit that bfloat16 can hold, and first order says nothing about it; m·|i − j| does not care.
+    """
+    grows = subject.card.softmax == "causal" or plan.settings.get("distance") == "key_only"
+    if plan.dtype not in ("bfloat16", "float16") or not grows or plan.query_positions is None or plan.key_positions is None:
+        return plan
+    start = min(flat(plan.query_positions) + flat(plan.key_positions))
+    down = start % NEAR - start
+    return plan.but(query_positions=moved(plan.query_positions, down), key_positions=moved(plan.key_positions, down))
+
+
+def within_reach(subject: Subject, plan: Plan) -> Plan:
+    """The plan with its distances inside what the scheme is defined for: a longer table, or positions drawn together."""
+    settings = subject.cls(**plan.settings)
+    reach = getattr(settings, "reach", lambda: None)()
+    if reach is None:
+        return plan
+    queries = flat(plan.query_positions) or tuple(range(plan.offset, plan.offset + plan.query_length))
+    keys = flat(plan.key_positions) or tuple(range(plan.key_length))
+    span = max(abs(i - j) for i in queries for j in keys)
+    if span <= reach:
+        return plan
+    if "max_distance" in subject.free:
+        return plan.but(settings={**plan.settings, "max_distance": span})
+    if plan.query_positions is None:
+        most = reach + 1
+        return plan.but(query_length=min(plan.query_length, most), key_length=min(plan.key_length, most), offset=0)
+    start = min(keys)
+    return plan.but(
+        query_positions=tuple(start + (i - start) % (reach + 1) for i in queries[: plan.query_length]),
+        key_positions=tuple(start + (j - start) % (reach + 1) for j in keys[: plan.key_length]),
+    )
+
+
+def moved(positions: tuple, shift: int) -> tuple:
+    """All positions, of all samples, moved by the same shift."""
+    return tuple(moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions)
+
+
+def flat(positions: tuple | None) -> tuple[int, ...]:
+    """Positions of all samples in one row; empty for None."""
+    rows = [p if isinstance(p, tuple) else (p,) for p in positions or ()]
+    return tuple(p for row in rows for p in row)
