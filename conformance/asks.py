@@ -36,7 +36,7 @@ def read_asks(function: Callable[..., Any], card: Card, cls: type[Any], *, what:
     known = NAMES | {f.name for f in fields(cls)} | _parameter_names(cls)
     names: dict[str, str] = {}
     positional, unbound = [], []
-    for theirs, parameter in _signature(function, what).parameters.items():
+    for theirs, parameter in _signature(function, cls, what).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         ours = card.rename.get(theirs, theirs)
@@ -76,13 +76,15 @@ def example_settings(cls: type[Any]) -> list[Any]:
     return [cls(**base)] + [cls(**{**base, name: value}) for name, value in alternatives(cls, base)]
 
 
-def _signature(function: Callable[..., Any], what: str) -> inspect.Signature:
+def _signature(function: Callable[..., Any], cls: type[Any], what: str) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
+        names = {"bias": "query_positions, key_positions", "embedding": "positions", "rotation": "x, positions"}
+        needs = names.get(cls.form, "q, k, v")
         raise AdapterError(
             f"{what} has no readable signature (compiled code?). Wrap it and name what it needs:\n"
-            f"    def wrapped(query_positions, key_positions):\n        return {getattr(function, '__name__', 'it')}(...)"
+            f"    def wrapped({needs}):\n        return {getattr(function, '__name__', 'it')}({needs})"
         ) from None
 
 

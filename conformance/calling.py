@@ -66,7 +66,12 @@ class Instance:
         subject, level = self.subject, self.subject.level
         if subject.kind == "decoder":
             return {"output": self._steps(inputs, provider)}
-        if subject.kind == "score_mod" or (subject.kind == "builder" and score_mod_like(self.target)):
+        if subject.scores:
+            if not score_mod_like(self.target):
+                raise AdapterError(
+                    f"{subject.spec} asks for nothing that a call brings (positions, lengths, tensors), so it should build a "
+                    f"score_mod(score, b, h, q_idx, kv_idx); it returned {type(self.target).__name__}."
+                )
             return {"logits": _scored(self.target, inputs, provider)}
         if level == "contribution" and subject.form == "rotation":
             return self._rotated(provider)

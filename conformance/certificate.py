@@ -17,6 +17,7 @@ import torch
 
 import relpos
 from relpos.conformance.errors import UsageError
+from relpos.conformance.isolated import Described
 from relpos.conformance.runner import FAIL
 from relpos.conformance.subject import Subject
 from relpos.conformance.verdict import Verdict
@@ -115,6 +116,8 @@ def laws_hash() -> str:
 
 def source_hash(subject: Subject) -> str | None:
     """Of the file an implementation lives in; None where there is no source."""
+    if isinstance(subject.target, Described):
+        return subject.target.source_hash
     try:
         file = inspect.getsourcefile(inspect.unwrap(subject.target))
     except TypeError:

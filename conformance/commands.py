@@ -5,23 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from relpos.conformance import console
 from relpos.conformance.builtins import builtins
 from relpos.conformance.certificate import certificate, certificate_name, dumps
 from relpos.conformance.errors import AdapterError, UsageError
+from relpos.conformance.isolated import PATIENCE_SECONDS, Request, judge_isolated
 from relpos.conformance.laws import law, laws
 from relpos.conformance.laws.base import Law
-from relpos.conformance.loading import load
 from relpos.conformance.many import judge_many
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import PROFILES, profile
-from relpos.conformance.runner import LawResult, replay
-from relpos.conformance.settings import parse_setting
-from relpos.conformance.smoke import smoke
-from relpos.conformance.subject import Subject, plug_in
-from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict, judge
+from relpos.conformance.runner import LawResult
+from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict
 from relpos.impls.card import CardError, parse_claim
 from relpos.spec.contract import SettingsError
 from relpos.spec.registry import UnknownScheme, schemes, settings_class
@@ -77,6 +72,9 @@ def _check_parser(check: argparse.ArgumentParser) -> None:
     check.add_argument("--json", type=Path, metavar="FILE", help="write the certificate; - for standard output instead of the table")
     check.add_argument("--device", default="cpu", help="where its tensors live")
     check.add_argument("--seed", type=int, help="draw other inputs than the fixed ones")
+    check.add_argument(
+        "--patience", type=float, default=PATIENCE_SECONDS, metavar="SECONDS", help="longest time for one call (default: %(default)g)"
+    )
     check.add_argument("--case", metavar="JSON", help="repeat one input that a failure printed (with --law)")
     check.add_argument("--with", action="append", default=[], dest="packages", metavar="PACKAGE", help=argparse.SUPPRESS)
     check.set_defaults(run=run_check)
@@ -88,23 +86,20 @@ def _profile(command: argparse.ArgumentParser, default: str) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Judge one implementation."""
-    torch.set_num_threads(1)
-    subject = _subject(options)
-    chosen = [law(name) for name in options.law] or None
-    if options.case is not None:
-        return _repeat(subject, chosen, options)
+    """Judge one implementation, in a process of its own."""
+    request = _request(options)
+    chosen = [law(name) for name in request.laws] or laws()
     with console.progress_bar() as bar:
-        task = bar.add_task("smoke gate", total=len(chosen or laws()))
+        task = bar.add_task("smoke gate", total=len(chosen))
 
         def report(one: Law, result: LawResult | None) -> None:
             bar.update(task, description=f"{one.name} {one.title}", advance=0 if result is None else 1)
 
-        verdict = judge(subject, profile(options.profile), only=chosen, seed=options.seed, progress=report)
+        verdict = judge_isolated(request, progress=report)
     return _told(verdict, options.json)
 
 
-def _subject(options: argparse.Namespace) -> Subject:
+def _request(options: argparse.Namespace) -> Request:
     spec = options.implementation or options.impl
     if spec is None:
         raise UsageError("name an implementation: python -m relpos check my_kernels.py:alibi --scheme alibi")
@@ -113,22 +108,23 @@ def _subject(options: argparse.Namespace) -> Subject:
             "--with installs into a separate environment, which nox makes: nox -s conformance -- --impl … --with …; "
             "here, install the package yourself."
         )
-    target = load(spec)
-    scheme = options.scheme or getattr(target, "__relpos__", {}).get("scheme")
-    if scheme is None:
-        raise UsageError(f"{spec} does not say which scheme it implements; add --scheme, one of {', '.join(schemes())}.")
-    cls = settings_class(scheme)
-    given = dict(parse_setting(cls, scheme, text) for text in options.set)
-    claims = dict(parse_claim(text) for text in options.claim)
-    return plug_in(target, spec=spec, scheme=scheme, given=given, claims=claims, device=options.device)
-
-
-def _repeat(subject: Subject, chosen: list[Law] | None, options: argparse.Namespace) -> int:
-    if not chosen:
+    if options.case is not None and not options.law:
         raise UsageError("--case repeats one input of one law: add --law, as the failure printed it.")
-    subject = smoke(subject)
-    results = tuple(replay(one, subject, Plan.from_json(options.case)) for one in chosen)
-    return _told(Verdict(subject, profile(options.profile), results, 0.0), options.json)
+    if options.case is not None:
+        Plan.from_json(options.case)
+    if options.scheme is not None:
+        settings_class(options.scheme)
+    claims = dict(parse_claim(text) for text in options.claim)
+    return Request(
+        spec,
+        {"scheme": options.scheme, "claims": claims, "device": options.device},
+        settings=tuple(options.set),
+        profile=profile(options.profile).name,
+        laws=tuple(law(name).name for name in options.law),
+        seed=options.seed,
+        case=options.case,
+        patience_seconds=options.patience,
+    )
 
 
 def _told(verdict: Verdict, path: Path | None) -> int:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import fields
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -181,3 +182,21 @@ def show_schemes() -> None:
         named = choices(cls)
         said = [f"{f.name}={'|'.join(map(str, named[f.name]))}" if f.name in named else f.name for f in fields(cls)]
         out.print(Text.assemble((f"{name:<12}", "bold"), f"{cls.form:<10} {'  '.join(said) or 'no settings'}"))
+
+
+def show_peers(found: Iterable[Any]) -> None:
+    """Implementations from elsewhere: the matrix, then what each is on record for and the line that shows it."""
+    out, found = console(), list(found)
+    show_matrix({f.peer.name: f.verdict for f in found})
+    for f in found:
+        style = "red" if f.surprises else "yellow" if f.peer.expected != CONFORMS else "green"
+        p = f.peer
+        out.print(Text.assemble("\n", (p.name, "bold"), f" · {p.package} {p.version} · {p.scheme} · {p.stated}"))
+        worst = f", worst {f.worst_units:.2g} units" if f.word == CONFORMS else ""
+        lines = [(f.word + worst, style), *((line, "red") for line in f.surprises), *((line, "dim") for line in f.lines)]
+        for line, colour in lines:
+            out.print(Padding(Text(line, style=colour), (0, 0, 0, 2)))
+        for line in f.witnesses:
+            out.print(Text(f"  {line}", style="dim"), soft_wrap=True)
+    number = sum(not f.surprises for f in found)
+    out.print(Text(f"\n{number} of {len(found)} peers are as recorded", style="green" if number == len(found) else "red"))

@@ -22,6 +22,7 @@ from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_va
 from relpos.conformance.plan import Inputs
 from relpos.conformance.reading import to_numpy
 from relpos.conformance.subject import Subject, cls_parameters
+from relpos.conformance.tolerance import units
 from relpos.spec.attention import logits, placed
 
 
@@ -120,7 +121,7 @@ def _through_vectors(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray,
     """q or k: row i of q moves only row i of the logits, so a column is moved in all rows at once."""
     x = getattr(given, name)
     value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-    zero = given.but(**{name: np.zeros_like(x)})
+    zero, u = given.but(**{name: np.zeros_like(x)}), units(given.plan.dtype).u
     base = _score(zero)
     for c in range(x.shape[-1]):
         unit = np.zeros_like(x)
@@ -128,8 +129,9 @@ def _through_vectors(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray,
         moved = given.but(**{name: unit})
         J, size = _change(_score(moved), base), _score_size(moved)
         value[..., c] = _fold(flow.G * J, name, x.shape)
-        M[..., c] = _fold(flow.M * np.abs(J) + np.abs(flow.G) * size.M, name, x.shape)
-        P[..., c] = _fold(flow.P * np.abs(J) + np.abs(flow.G) * size.P, name, x.shape)
+        # Where G and J are both 0 exactly, the product of their errors is what is left.
+        M[..., c] = _fold(flow.M * (np.abs(J) + u * size.M) + np.abs(flow.G) * size.M, name, x.shape)
+        P[..., c] = _fold(flow.P * (np.abs(J) + u * size.M) + (np.abs(flow.G) + u * flow.M) * size.P, name, x.shape)
     return value, M, P
 
 
@@ -150,7 +152,7 @@ def _fold(cells: np.ndarray, name: str, shape: tuple[int, ...]) -> np.ndarray:
 def _through_values(given: Inputs, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     B, Hkv, Lk, D = given.v.shape
     if flow.weights is None or flow.g is None or flow.doubt is None:
-        return (np.zeros_like(given.v),) * 3
+        return np.zeros_like(given.v), np.zeros_like(given.v), np.zeros_like(given.v)
     w, g = flow.weights.swapaxes(-1, -2), flow.g
     loose = (flow.weights * flow.doubt).swapaxes(-1, -2)
     group = lambda a: a.reshape(B, Hkv, -1, Lk, D).sum(2)  # noqa: E731

@@ -87,10 +87,12 @@ def compare_within(
     """Errors in units of `bound`; equal infinities are no error, NaN or an infinity out of place is an infinite one."""
     got, value = np.broadcast_arrays(np.asarray(got, dtype=np.float64), value)
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(got - value)
-    error = np.where((got == value), 0.0, error)
-    found = np.where(np.isnan(error), np.inf, error / np.broadcast_to(np.maximum(bound, np.finfo(np.float64).tiny), error.shape))
-    axes = axes if axes is not None and len(axes) == found.ndim else tuple(f"axis {n}" for n in range(found.ndim))
+        error = np.where(got == value, 0.0, np.abs(got - value))
+        found = error / np.broadcast_to(np.maximum(bound, np.finfo(np.float64).tiny), error.shape)
+    found = np.where(np.isnan(found), np.inf, found)
+    if axes is None or found.ndim not in (len(axes), len(axes) + 1):
+        axes = tuple(f"axis {n}" for n in range(found.ndim))
+    axes = axes if found.ndim == len(axes) else ("batch", *axes)
     return Comparison(name, got, value, found, allowed, axes)
 
 

@@ -11,19 +11,25 @@ from relpos.conformance.judge import Comparison, LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.subject import Subject
 
-ROWS, COLUMNS, CELL = 5, 4, 8
+ROWS, COLUMNS = 5, 4
+WIDTH, MARGINS = 80, 7  # of a line, and what is neither label nor number in it
 HOPELESS = 1e6  # units; beyond it the number only says how small the bound is
 MARK = "◄"
 
 
 def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
     """The message of one law, without its headline."""
-    lines = [law.statement, f"It does not hold: {failure.says}.", f"Smallest failing input: {failure.plan.describe()}"]
+    lines = [law.statement, f"It does not hold: {failure.says}.", f"{_which(failure)}: {failure.plan.describe()}"]
     if failure.comparison is not None:
         lines += ["", *table_lines(failure.comparison)]
     if "table" in failure.facts:
         lines += _fact_lines(failure.facts)
     return [*lines, "", f"Definition: {definition_place(subject)}", f"Again:      {again(subject, law, failure)}"]
+
+
+def _which(failure: LawFailure) -> str:
+    """What ends the process cannot be shrunk."""
+    return "Failing input, as drawn" if failure.facts.get("as drawn") else "Smallest failing input"
 
 
 def headline(law: Law) -> str:
@@ -70,15 +76,20 @@ def table_lines(c: Comparison) -> list[str]:
     if not c.units.size:
         return []
     worst = c.worst
-    place = ", ".join(f"{axis} {n}" for axis, n in zip(c.axes, worst, strict=True))
-    title = f"{c.name} at {place}: got {_number(c.got[worst])}, expected {_number(c.expected[worst])} ({_beyond(c)})"
+    title = f"{_place(c)}: got {_number(c.got[worst])}, expected {_number(c.expected[worst])} ({_beyond(c)})"
     return [title, *(_matrix(c) if c.units.ndim > 1 else _vector(c))]
 
 
+def _place(c: Comparison) -> str:
+    """Which element: by its axes, or by the label of its row where rows have one."""
+    if c.labels:
+        return f"{c.labels[c.worst[-2]]}, {c.axes[-1]} {c.worst[-1]}"
+    return f"{c.name} at " + ", ".join(f"{axis} {n}" for axis, n in zip(c.axes, c.worst, strict=True))
+
+
 def _vector(c: Comparison) -> list[str]:
-    first = _start(c.worst[0], ROWS, len(c.got))
     lines = [f"  {c.axes[0]:<8} {'got':>12} {'expected':>12}   off by"]
-    for n in range(first, min(first + ROWS, len(c.got))):
+    for n in _window(c.worst[0], ROWS, len(c.got)):
         mark = f" {MARK}" if n == c.worst[0] else ""
         lines.append(f"  {n:<8} {_number(c.got[n]):>12} {_number(c.expected[n]):>12}   {_off(c.got[n], c.expected[n])}{mark}")
     return lines
@@ -87,15 +98,17 @@ def _vector(c: Comparison) -> list[str]:
 def _matrix(c: Comparison) -> list[str]:
     *lead, row, column = c.worst
     got, want = c.got[tuple(lead)], c.expected[tuple(lead)]
-    top, left = _start(row, ROWS, got.shape[0]), _start(column, COLUMNS, got.shape[1])
-    rows, columns = range(top, min(top + ROWS, got.shape[0])), range(left, min(left + COLUMNS, got.shape[1]))
-    width, label = CELL * len(columns), max(len(c.axes[-2]), *(len(_row(c, a)) for a in rows))
+    rows, columns = _window(row, ROWS, got.shape[0]), _window(column, COLUMNS, got.shape[1])
+    label = max(len(c.axes[-2]), *(len(_row(c, a)) for a in rows))
+    cell = 1 + max(len(_short(x[a, b])) for x in (got, want) for a in rows for b in columns)
+    columns = _window(column, min(COLUMNS, max((WIDTH - label - MARGINS) // (2 * cell), 1)), got.shape[1])
     span = f"{c.axes[-1]} {columns[0]}" + (f"…{columns[-1]}" if len(columns) > 1 else "")
+    width = max(cell * len(columns), len(f"got, {span}"))
     lines = [f"  {c.axes[-2]:>{label}}  {'got, ' + span:<{width}}  expected"]
     for a in rows:
-        left_text = "".join(f"{_short(got[a, b]):>{CELL}}" for b in columns)
-        right_text = "".join(f"{_short(want[a, b]):>{CELL}}" for b in columns)
-        lines.append(f"  {_row(c, a):>{label}} {left_text}  {right_text}{' ' + MARK if a == row else ''}")
+        left_text = "".join(f"{_short(got[a, b]):>{cell}}" for b in columns)
+        right_text = "".join(f"{_short(want[a, b]):>{cell}}" for b in columns)
+        lines.append(f"  {_row(c, a):>{label}} {left_text:<{width}}  {right_text}{' ' + MARK if a == row else ''}")
     return lines
 
 
@@ -115,8 +128,10 @@ def _bits(row: list[int]) -> str:
     return "".join("●" if seen else "·" for seen in row)
 
 
-def _start(centre: int, size: int, length: int) -> int:
-    return max(0, min(centre - size // 2, length - size))
+def _window(centre: int, size: int, length: int) -> range:
+    """At most `size` indices around one, within an axis."""
+    first = max(0, min(centre - size // 2, length - size))
+    return range(first, min(first + size, length))
 
 
 def _off(got: float, want: float) -> str:
@@ -128,11 +143,11 @@ def _off(got: float, want: float) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.6g}"
+    return f"{value + 0.0:.6g}"  # + 0.0: no one asks for −0
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}" if np.isfinite(value) else str(value)
+    return f"{value + 0.0:.3g}"
 
 
 def _beyond(c: Comparison) -> str:

@@ -48,9 +48,9 @@ def within_reach(subject: Subject, plan: Plan) -> Plan:
     )
 
 
-def moved(positions: tuple, shift: int) -> tuple:
+def moved(positions: tuple | None, shift: int) -> tuple:
     """All positions, of all samples, moved by the same shift."""
-    return tuple(moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions)
+    return tuple(moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions or ())
 
 
 def flat(positions: tuple | None) -> tuple[int, ...]:

@@ -75,7 +75,9 @@ class Plan:
         for name in ("offset", "query_positions", "key_positions", "content", "dtype", "causal", "mask", "scale", "seed"):
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
-        return ", ".join(said + [f"{name} = {_told(value)}" for name, value in self.extra.items()])
+        said += [f"{name} = {_told(value)}" for name, value in self.extra.items() if name not in ("calls", "subset")]
+        after = [f"; then {Plan.from_json(call).describe()}" for call in self.extra.get("calls", ())]
+        return ", ".join(said) + "".join(after)
 
 
 @dataclass(frozen=True)
@@ -168,4 +170,6 @@ def _told(value: Any) -> str:
 
 
 def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _tuples(v) for name, v in value.items()}
     return tuple(_tuples(v) for v in value) if isinstance(value, list) else value

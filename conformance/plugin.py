@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from relpos.conformance.errors import UsageError
 from relpos.conformance.laws import law as law_by_name
 from relpos.conformance.laws import laws
 from relpos.conformance.loading import load
@@ -37,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError("relpos.suite needs --impl package.module:name (and --scheme, unless the implementation says it)")
     try:
         plugged = _plugged(config)
-        chosen = [law_by_name(name) for name in config.getoption("--law")] or laws()
+        chosen = [law_by_name(name) for name in _option(config, "--law")] or laws()
     except Exception as error:
         raise pytest.UsageError(str(error)) from error
     tests = [LawTest(law, plugged) for law in chosen]
@@ -45,10 +46,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _plugged(config: pytest.Config) -> Plugged:
-    spec = config.getoption("--impl")
+    spec = _option(config, "--impl")
     target: Any = load(spec)
-    scheme = config.getoption("--scheme") or getattr(target, "__relpos__", {}).get("scheme")
-    given = dict(parse_setting(settings_class(scheme), scheme, text) for text in config.getoption("relpos_set"))
-    claims = dict(parse_claim(text) for text in config.getoption("--claim"))
-    device = config.getoption("--device")
-    return Plugged(target, spec, config.getoption("--profile"), scheme=scheme, given=given, claims=claims, device=device)
+    scheme = _option(config, "--scheme") or getattr(target, "__relpos__", {}).get("scheme")
+    if scheme is None:
+        raise UsageError(f"{spec} does not say which scheme it implements; add --scheme NAME")
+    given = dict(parse_setting(settings_class(scheme), scheme, text) for text in _option(config, "relpos_set"))
+    claims = dict(parse_claim(text) for text in _option(config, "--claim"))
+    options = {"scheme": scheme, "given": given, "claims": claims, "device": _option(config, "--device")}
+    return Plugged(target, spec, _option(config, "--profile"), **options)
+
+
+def _option(config: pytest.Config, name: str) -> Any:
+    return config.getoption(name)

@@ -3,6 +3,8 @@
 They serve the calibration of the bounds, and as negative controls: the judge must stay quiet about each of them.
 """
 
+from collections.abc import Iterable
+from functools import reduce
 from math import log2
 
 import torch
@@ -76,6 +78,10 @@ def _softmax2(logits: Tensor, keep: Tensor) -> Tensor:
     return weights / weights.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(logits.dtype).tiny)
 
 
+def _added(terms: Iterable[Tensor]) -> Tensor:
+    return reduce(torch.add, terms)
+
+
 def _keep(mask: Tensor, causal: bool, query_positions: Tensor, key_positions: Tensor) -> Tensor:
     return mask & (key_positions <= query_positions[:, None]) if causal else mask
 
@@ -86,9 +92,9 @@ def attention_by_steps(
 ) -> Tensor:
     """All in the working dtype, q scaled before, sums from the last column to the first."""
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
-    logits = sum(q[..., None, c] * k[..., None, :, c] for c in reversed(range(q.shape[-1])))
+    logits = _added(q[..., None, c] * k[..., None, :, c] for c in reversed(range(q.shape[-1])))
     weights = _softmax2(logits, _keep(mask, causal, query_positions, key_positions))
-    return sum(weights[..., j, None] * v[..., None, j, :] for j in reversed(range(k.shape[-2])))
+    return _added(weights[..., j, None] * v[..., None, j, :] for j in reversed(range(k.shape[-2])))
 
 
 @implements("shaw", **ATTENTION)

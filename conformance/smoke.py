@@ -38,15 +38,11 @@ def smoke_plan(subject: Subject, **changes: int) -> Plan:
     explicit = subject.positions == "arbitrary"
     start = Lk - Lq if bottom_right else 0
     causal = subject.level == "attention" and (subject.kind == "decoder" or subject.card.softmax == "causal")
-    plan = Plan(
-        settings=settings,
+    plan = Plan(settings=settings, causal=causal, dtype=subject.dtypes[0], seed=1).but(
         **size,
         offset=start,
         query_positions=tuple(range(start, start + Lq)) if explicit else None,
         key_positions=tuple(range(Lk)) if explicit else None,
-        causal=causal,
-        dtype=subject.dtypes[0],
-        seed=1,
     )
     return within_reach(subject, plan)
 
@@ -98,7 +94,8 @@ def _as_logits(subject: Subject) -> Subject:
 def _advice(subject: Subject, error: Exception) -> str:
     text = f"{subject.spec} could not be called on ordinary inputs ({smoke_plan(subject).describe()}): {error}."
     if subject.unbound:
-        text += f" It was not given {', '.join(subject.unbound)}, which have defaults: --claim binds={subject.unbound[0]} gives one."
+        left = " and ".join(f"`{name}`" for name in subject.unbound)
+        text += f" It was not given {left}, left at the default; if needed: --claim binds={','.join(subject.unbound)}."
     if readings := _other_readings(subject):
         text += f" It runs if {' or if '.join('--claim ' + claim for claim in readings)}."
     return text

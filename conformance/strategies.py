@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from relpos.conformance.placing import farthest, first_order, within_reach
+from relpos.conformance.asks import TENSORS
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES, choices, legal, smallest
 from relpos.conformance.subject import Subject
@@ -70,6 +71,8 @@ def _sizes(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> dict[str,
         queries, keys = min(queries, keys), max(queries, keys)
     grouped = draw(st.booleans()) if takes_groups(subject) else False
     divisors = [n for n in range(1, heads + 1) if heads % n == 0]
+    if not TENSORS & subject.asks and subject.card.positions != "per_row":
+        batch = 1  # nothing that it sees has samples
     return {
         "batch": batch,
         "heads": heads,

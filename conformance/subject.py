@@ -78,12 +78,17 @@ class Subject:
         return any(shapes_depend_on(self.cls, name, parameter) for parameter in told)
 
     @property
+    def scores(self) -> bool:
+        """Whether it is a score_mod or builds one: evaluated point by point, at positions it is told."""
+        return self.kind in ("score_mod", "builder")
+
+    @property
     def positions(self) -> str:
         """Which positions it can be told: "contiguous", "offset" or "arbitrary"."""
         if self.card.positions is not None:
             return "arbitrary" if self.card.positions == "per_row" else self.card.positions
-        if self.kind == "score_mod" or POSITIONS & self.asks:
-            return "offset" if self.kind == "score_mod" else "arbitrary"
+        if self.scores or POSITIONS & self.asks:
+            return "offset" if self.scores else "arbitrary"
         return "offset" if "offset" in self.asks else "contiguous"
 
     @property
@@ -91,7 +96,7 @@ class Subject:
         """Whether queries and keys must be equally many: it has no way to be told where the queries lie."""
         if self.form in ("rotation", "embedding") and self.level == "contribution":
             return {"q", "k"} <= self.asks and not {"query_positions", "key_positions"} <= self.asks
-        both = {"query_positions", "key_positions"} <= self.asks or self.kind == "score_mod"
+        both = {"query_positions", "key_positions"} <= self.asks or self.scores
         sees_both = {"query_length", "key_length"} <= self.asks or {"q", "k"} <= self.asks
         return not (both or (sees_both and ("offset" in self.asks or self.card.corner is not None)))
 

@@ -9,8 +9,9 @@
     c    what first order leaves out (order of summation, several roundings of one term); calibrated below
 
 c is measured, not chosen: `python -m relpos.conformance.calibrate` runs the built-in implementations and rewritings of them
-(another order of summation, slopes by powers in float32, exponentials in base 2) over 400 drawn inputs for each dtype
-and prints the largest error in units of u·M + u_p·P + n·η. c is the next power of two above twice that. In float64 the
+(another order of summation, slopes by powers in float32, exponentials in base 2) over 400 drawn inputs of each,
+in every dtype it claims, and prints the largest error in units of u·M + u_p·P + n·η. c is the next power of two above
+twice that. In float64 the
 definition rounds as much as the implementation, so both errors are in the figure.
 """
 

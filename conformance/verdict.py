@@ -82,7 +82,7 @@ def judge(
             results.append(run_law(law, subject, profile, seed_number=seed))
             progress(law, results[-1])
         verdict = replace(verdict, results=tuple(results), seconds=perf_counter() - started)
-        return _explained(verdict) if verdict.failures and explain else verdict
+        return explained(verdict) if verdict.failures and explain else verdict
     except KeyboardInterrupt:
         return replace(verdict, results=tuple(results), seconds=perf_counter() - started, interrupted=True)
 
@@ -103,7 +103,8 @@ def assumptions(subject: Subject) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _explained(verdict: Verdict) -> Verdict:
+def explained(verdict: Verdict) -> Verdict:
+    """The verdict with what else would fit: settings, claims, named mistakes."""
     subject = verdict.subject
     return replace(
         verdict,

@@ -58,6 +58,7 @@ class Window:
             # Built normal even under inference_mode: a training call may have to save it for backward.
             with torch.inference_mode(False), torch.no_grad():
                 self._grow(start, stop, dtype, device)
+        assert self._held is not None  # it has just been grown
         return self._held.narrow(self._dim, start - self._start, stop - start)
 
     def _holds(self, start: int, stop: int, dtype: torch.dtype, device: torch.device) -> bool:

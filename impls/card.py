@@ -68,7 +68,8 @@ class Card:
         hints = get_type_hints(cls)
         for name, value in claims.items():
             _check_claim(name, value, hints)
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in claims.items()})
+        values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in claims.items()}
+        return cls(**values)
 
     def with_claims(self, claims: Mapping[str, Any]) -> "Card":
         """This card with some claims replaced."""

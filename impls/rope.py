@@ -117,7 +117,8 @@ def _split(settings: RoPE, x: Tensor) -> tuple[Tensor, Tensor]:
     turning = x[..., : _width(settings)]
     if settings.layout == "interleaved":
         return turning[..., 0::2], turning[..., 1::2]
-    return turning.chunk(2, dim=-1)
+    half = turning.shape[-1] // 2
+    return turning[..., :half], turning[..., half:]
 
 
 def _joined(settings: RoPE, x: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ All take every table and sign. The relative_key tables refuse a distance beyond 
 
 from collections.abc import Callable
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
@@ -30,7 +32,7 @@ INIT_STD = 0.02
 )  # fmt: skip
 def logits(
     settings: Shaw,
-    params: dict[str, Tensor],
+    params: Mapping[str, Tensor],
     q: Tensor,
     k: Tensor,
     query_positions: Tensor,
@@ -49,7 +51,7 @@ def logits(
 )  # fmt: skip
 def attention(
     settings: Shaw,
-    params: dict[str, Tensor],
+    params: Mapping[str, Tensor],
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -77,7 +79,7 @@ def attention(
 )  # fmt: skip
 def attention_gather(
     settings: Shaw,
-    params: dict[str, Tensor],
+    params: Mapping[str, Tensor],
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -107,7 +109,7 @@ def attention_gather(
 )  # fmt: skip
 def attention_skew(
     settings: Shaw,
-    params: dict[str, Tensor],
+    params: Mapping[str, Tensor],
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -174,7 +176,7 @@ class Attention(nn.Module):
 class Decoder:
     """Causal decoding; keys carry no position, so the cache holds them as they came."""
 
-    def __init__(self, settings: Shaw, params: dict[str, Tensor]) -> None:
+    def __init__(self, settings: Shaw, params: Mapping[str, Tensor]) -> None:
         self.settings, self.params = settings, params
         self._cache = KVCache()
 
@@ -190,7 +192,7 @@ class Decoder:
 
 def _attended(
     settings: Shaw,
-    params: dict[str, Tensor],
+    params: Mapping[str, Tensor],
     q: Tensor,
     k: Tensor,
     v: Tensor,

@@ -63,7 +63,7 @@ def allowed(
             for j, r in enumerate(keys):
                 if causal and r > p:
                     visible[b, :, i, j] = False
-                if query_segment is not None and query_segment[i] != key_segment[j]:
+                if query_segment is not None and key_segment is not None and query_segment[i] != key_segment[j]:
                     visible[b, :, i, j] = False
     return visible
 

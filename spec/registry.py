@@ -25,7 +25,9 @@ def settings_class(scheme: str) -> type[Any]:
         near = get_close_matches(scheme, schemes(), n=3, cutoff=0.4)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise UnknownScheme(f"no scheme is called {scheme!r}. {hint}There are: {', '.join(schemes())}.")
-    return _settings_of(scheme)
+    found = _settings_of(scheme)
+    assert found is not None  # it is one of schemes()
+    return found
 
 
 def _settings_of(stem: str) -> type[Any] | None:

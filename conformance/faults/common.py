@@ -17,15 +17,19 @@ FORMS = ("none", "embedding", "rotation", "bias", "logits")
 # Where a fault shows, by form. Without a position term the causal mask alone reads positions.
 EVERYWHERE = {**dict.fromkeys(FORMS, ALL), "none": ("attention",)}
 PLACED = {**EVERYWHERE, "embedding": ("logits", "attention")}  # an embedding alone knows of no keys
+ABSOLUTE = {"embedding": ALL, "rotation": ("contribution",)}  # what moves all positions alike shows nowhere else
 PAIRS = {"bias": ALL, "logits": ALL}  # forms that see query and key at once
 SCORES = dict.fromkeys(FORMS, ("logits", "attention"))
 OUTPUTS = dict.fromkeys(FORMS, ("attention",))
+SHARED = {form: ("attention",) for form in FORMS if form != "embedding"}
+ALIKE = {form: SCORES[form] for form in FORMS if form != "bias"}
+SLOPED = {"bias": SCORES["bias"]}
 TABLE = 512  # rows of a table that is never enlarged
 
 
 def common(form: str) -> tuple[Fault, ...]:
     """The faults of this file that can be seen in a scheme of this form, at the levels where they can."""
-    return tuple(replace(fault, levels=where[form]) for fault, where in ENTRIES if form in where)
+    return tuple(replace(fault, levels=where[form]) for where, fault in ENTRIES if form in where)
 
 
 def _at(positions: Positions, change) -> Explicit:
@@ -38,6 +42,10 @@ def _queries(change):
 
 def _both(change):
     return lambda i: i.but(query_positions=_at(i.query_positions, change), key_positions=_at(i.key_positions, change))
+
+
+def _bfloat16(p: np.ndarray) -> np.ndarray:
+    return rounded(p, "bfloat16").astype(np.int64)
 
 
 def _from_zero(i: Inputs) -> Inputs:
@@ -115,77 +123,63 @@ def _first(x: np.ndarray, axis: int) -> np.ndarray:
     return np.repeat(np.take(x, [0], axis=axis), x.shape[axis], axis=axis)
 
 
-POSITIONS: tuple[tuple[Fault, Mapping], ...] = (
-    (
-        Fault("offset-lost", "queries counted from 0 whatever is cached", "L3", given=_from_zero, cases=("B096", "B097", "B099")),
-        EVERYWHERE,
-    ),
-    (Fault("offset-doubled", "the offset added twice", "L3", given=_queries(lambda p: p + p[..., :1])), EVERYWHERE),
-    (Fault("query-one-late", "every query one position too late", "L1", given=_queries(lambda p: p + 1), cases=("B015",)), EVERYWHERE),
-    (
-        Fault("from-one", "positions counted from 1", "L1", given=_both(lambda p: p + 1)),
-        {"embedding": ALL, "rotation": ("contribution",)},
-    ),
-    (Fault("lone-step", "distance 0 to every key in a step of one", "L3", given=_lone_step, cases=("B018", "B035", "B038")), PAIRS),
-    (Fault("all-last", "every query of a cached step counted as the last", "L3", given=_all_last), PAIRS),
-    (Fault("second-piece", "keys of a second cache piece counted anew", "L3", given=_second_piece, cases=("B101",)), PLACED),
-    (Fault("told-nothing", "the given positions ignored", "L1", given=_told_nothing, cases=("B104", "B106", "B107")), EVERYWHERE),
-    (
-        Fault("first-rows", "the first sample's positions for all", "L1", given=_first_rows, claims={"positions": "per_row"}),
-        PLACED,
-    ),
-    (
-        Fault(
-            "bfloat16-positions", "positions kept in bfloat16", "L1", cases=("B109",),
-            given=_both(lambda p: rounded(p, "bfloat16").astype(np.int64)),
-        ),
-        EVERYWHERE,
-    ),  # fmt: skip
-    (
-        Fault("int16-positions", "positions that wrap at 2^15", "L1", given=_both(lambda p: p.astype(np.int16)), cases=("B144",)),
-        {"embedding": ALL, "rotation": ("contribution",)},
-    ),
-    (Fault("short-table", "positions past a table's end taken as its last", "L1", given=_both(lambda p: np.minimum(p, TABLE - 1))), EVERYWHERE),
+# fmt: off
+POSITIONS = (
+    (EVERYWHERE, Fault("offset-lost", "queries counted from 0 whatever is cached", "L3", given=_from_zero,
+        cases=("B096", "B097", "B099"))),
+    (EVERYWHERE, Fault("offset-doubled", "the offset added twice", "L3", given=_queries(lambda p: p + p[..., :1]))),
+    (EVERYWHERE, Fault("query-one-late", "every query one position too late", "L1", given=_queries(lambda p: p + 1),
+        cases=("B015",))),
+    (ABSOLUTE, Fault("from-one", "positions counted from 1", "L1", given=_both(lambda p: p + 1))),
+    (PAIRS, Fault("lone-step", "distance 0 to every key in a step of one", "L3", given=_lone_step,
+        cases=("B018", "B035", "B038"))),
+    (PAIRS, Fault("all-last", "every query of a cached step counted as the last", "L3", given=_all_last)),
+    (PLACED, Fault("second-piece", "keys of a second cache piece counted anew", "L3", given=_second_piece, cases=("B101",))),
+    (EVERYWHERE, Fault("told-nothing", "the given positions ignored", "L1", given=_told_nothing,
+        cases=("B104", "B106", "B107"))),
+    (PLACED, Fault("first-rows", "the first sample's positions for all", "L1", given=_first_rows,
+        cases=("B104", "B107"), claims={"positions": "per_row"})),
+    (EVERYWHERE, Fault("bfloat16-positions", "positions kept in bfloat16", "L1", given=_both(_bfloat16), cases=("B109",))),
+    (ABSOLUTE, Fault("int16-positions", "positions that wrap at 2^15", "L1", given=_both(lambda p: p.astype(np.int16)),
+        cases=("B144",))),
+    (EVERYWHERE, Fault("short-table", "positions past a table's end taken as its last", "L1",
+        given=_both(lambda p: np.minimum(p, TABLE - 1)))),
 )
 
-MASKS: tuple[tuple[Fault, Mapping], ...] = (
-    (Fault("causal-ignored", "the causal flag ignored", "L7", given=lambda i: i.but(causal=False)), OUTPUTS),
-    (Fault("causal-strict", "a query that does not see its own position", "L7", given=lambda i: _past(i, np.less)), OUTPUTS),
-    (Fault("causal-late", "one future key visible", "L7", given=lambda i: _past(i, lambda j, p: j <= p + 1)), OUTPUTS),
-    (Fault("causal-reversed", "the past hidden and the future seen", "L7", given=lambda i: _past(i, np.greater_equal)), OUTPUTS),
-    (Fault("top-left", "the causal mask tied to the top left", "L7", given=lambda i: _corner(i, 0), cases=("B146", "B148")), OUTPUTS),
-    (Fault("bottom-right", "the causal mask tied to the bottom right", "L7", given=_bottom_right, cases=("B146", "B148")), OUTPUTS),
-    (
-        Fault("mask-or-causal", "the mask in place of the causal one", "L7", given=lambda i: i.but(causal=i.causal and i.mask is None)),
-        OUTPUTS,
-    ),
-    (Fault("mask-ignored", "the mask ignored", "L7", given=lambda i: i.but(mask=None)), OUTPUTS),
-    (Fault("mask-inverted", "the mask read the wrong way round", "L7", given=_masked(np.logical_not)), OUTPUTS),
-    (Fault("mask-first-query", "the first query's mask for all", "L7", given=_masked(lambda m: _first(m, 2))), OUTPUTS),
-    (Fault("mask-first-sample", "the first sample's mask for all", "L7", given=_masked(lambda m: _first(m, 0))), OUTPUTS),
-    (Fault("empty-row-full", "a query without keys attending to all", "L8", given=_full_rows, cases=("B135",)), OUTPUTS),
+MASKS = (
+    (OUTPUTS, Fault("causal-ignored", "the causal flag ignored", "L7", given=lambda i: i.but(causal=False))),
+    (OUTPUTS, Fault("causal-strict", "a query that does not see its own position", "L7", given=lambda i: _past(i, np.less))),
+    (OUTPUTS, Fault("causal-late", "one future key visible", "L7", given=lambda i: _past(i, lambda j, p: j <= p + 1))),
+    (OUTPUTS, Fault("causal-reversed", "the past hidden, the future seen", "L7", given=lambda i: _past(i, np.greater_equal))),
+    (OUTPUTS, Fault("top-left", "the causal mask tied to the top left", "L7", given=lambda i: _corner(i, 0),
+        cases=("B146", "B148"))),
+    (OUTPUTS, Fault("bottom-right", "the causal mask tied to the bottom right", "L7", given=_bottom_right,
+        cases=("B146", "B148"))),
+    (OUTPUTS, Fault("mask-or-causal", "the mask in place of the causal one", "L7",
+        given=lambda i: i.but(causal=i.causal and i.mask is None))),
+    (OUTPUTS, Fault("mask-ignored", "the mask ignored", "L7", given=lambda i: i.but(mask=None))),
+    (OUTPUTS, Fault("mask-inverted", "the mask read the wrong way round", "L7", given=_masked(np.logical_not))),
+    (OUTPUTS, Fault("mask-first-query", "the first query's mask for all", "L7", given=_masked(lambda m: _first(m, 2)))),
+    (OUTPUTS, Fault("mask-first-sample", "the first sample's mask for all", "L7", given=_masked(lambda m: _first(m, 0)))),
+    (OUTPUTS, Fault("empty-row-full", "a query without keys attending to all", "L8", given=_full_rows, cases=("B135",))),
 )
 
-SCALES: tuple[tuple[Fault, Mapping], ...] = (
-    (Fault("scale-twice", "the scale applied twice", "L29", given=lambda i: i.but(scale=scale_of(i) ** 2)), SCORES),
-    (Fault("scale-missing", "no scale", "L29", given=lambda i: i.but(scale=1.0)), SCORES),
-    (Fault("scale-root", "the square root of the scale", "L29", given=lambda i: i.but(scale=scale_of(i) ** 0.5)), SCORES),
-    (Fault("scale-ignored", "1/√D whatever scale is given", "L29", given=lambda i: i.but(scale=None)), SCORES),
+SCALES = (
+    (SCORES, Fault("scale-twice", "the scale applied twice", "L29", given=lambda i: i.but(scale=scale_of(i) ** 2))),
+    (SCORES, Fault("scale-missing", "no scale", "L29", given=lambda i: i.but(scale=1.0))),
+    (SCORES, Fault("scale-root", "the square root of the scale", "L29", given=lambda i: i.but(scale=scale_of(i) ** 0.5))),
+    (SCORES, Fault("scale-ignored", "1/√D whatever scale is given", "L29", given=lambda i: i.but(scale=None))),
 )
 
-AXES: tuple[tuple[Fault, Mapping], ...] = (
-    (Fault("first-sample-keys", "the first sample's keys for all", "L21", given=lambda i: i.but(k=_first(i.k, 0))), SCORES),
-    (Fault("first-sample-values", "the first sample's values for all", "L21", given=lambda i: i.but(v=_first(i.v, 0))), OUTPUTS),
-    (
-        Fault("first-head-keys", "the first head's keys for all", "L21", given=lambda i: i.but(k=_first(i.k, 1))),
-        {form: levels for form, levels in SCORES.items() if form != "bias"},
-    ),
+AXES = (
+    (SCORES, Fault("first-sample-keys", "the first sample's keys for all", "L21", given=lambda i: i.but(k=_first(i.k, 0)))),
+    (OUTPUTS, Fault("first-sample-values", "the first sample's values for all", "L21",
+        given=lambda i: i.but(v=_first(i.v, 0)))),
+    (ALIKE, Fault("first-head-keys", "the first head's keys for all", "L21", given=lambda i: i.but(k=_first(i.k, 1)))),
     # Heads with slopes of their own are not alike, so reordering them tells nothing.
-    (Fault("first-head-keys", "the first head's keys for all", "L1", given=lambda i: i.but(k=_first(i.k, 1))), {"bias": SCORES["bias"]}),
-    (
-        Fault("groups-alternate", "query head h reading key head h mod Hkv", "L1", given=_grouped),
-        {form: ("attention",) for form in FORMS if form != "embedding"},
-    ),
+    (SLOPED, Fault("first-head-keys", "the first head's keys for all", "L1", given=lambda i: i.but(k=_first(i.k, 1)))),
+    (SHARED, Fault("groups-alternate", "query head h reading key head h mod Hkv", "L1", given=_grouped)),
 )
+# fmt: on
 
-ENTRIES = POSITIONS + MASKS + SCALES + AXES
+ENTRIES: tuple[tuple[Mapping[str, tuple[str, ...]], Fault], ...] = POSITIONS + MASKS + SCALES + AXES

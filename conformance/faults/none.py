@@ -79,14 +79,18 @@ class ForgetfulDecoder(UnmaskedChunk):
         return out
 
 
+# fmt: off
 FAULTS = (
     Fault("turned", "a rotation that is on by default", "L1", given=_turned, cases=("B129",), levels=SCORES),
     Fault("biased", "a distance bias where there should be none", "L1", given=_biased, levels=SCORES),
     Planted("empty-row-nan", "NaN for a query without keys", "L8", empty_row_nan, cases=("B135",)),
-    Planted("empty-row-gradient-nan", "a NaN gradient beside an empty row", "L8", empty_row_gradient_nan, cases=("B135", "B138")),
+    Planted("empty-row-gradient-nan", "a NaN gradient beside an empty row", "L8", empty_row_gradient_nan,
+        cases=("B135", "B138")),
     Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",)),
-    Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",), claims={"masked_nan": True}),
+    Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",),
+        claims={"masked_nan": True}),
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
 )
+# fmt: on

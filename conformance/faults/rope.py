@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
-from relpos.spec.positions import Positions
+from relpos.spec.positions import Explicit, Positions
 from relpos.spec.rope import RoPE
 
 Angle = Callable[[int, float], float]
@@ -89,6 +89,10 @@ def _quarter_turn(_s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positi
         c, s = np.sin(positions.array() * θ), np.cos(positions.array() * θ)
         out[..., a], out[..., b] = x[..., a] * c - x[..., b] * s, x[..., a] * s + x[..., b] * c
     return out
+
+
+def _keys_back(s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positions, role: str) -> np.ndarray:
+    return s.rotate(x, Explicit(-positions.array()), role) if role == "key" else turned
 
 
 def _values_too(i: Inputs) -> Inputs:
@@ -183,36 +187,52 @@ def gradient_not_turned(x: Tensor, positions: Tensor, base: float) -> Tensor:
 PARTIAL = {"head_dim": 8, "rotary_dim": 4}
 HALF = {"layout": "half", "rotary_dim": None}
 
+# fmt: off
 FAULTS = (
     Fault("mixed-layouts", "the angles of one layout on the pairs of the other", "L14", _changed(_mixed), cases=("B081",)),
-    Fault("layout-ignored", "halves paired whatever the layout", "L14", lambda s: replace(s, layout="half"), cases=("B082", "B083")),
-    Fault("partner-of-head", "partners half a head away", "L14", _turning(pairs=lambda s: [(m, m + s.head_dim // 2) for m in range(s.width() // 2)]), cases=("B084",), settings={**PARTIAL, "layout": "half"}),
+    Fault("layout-ignored", "halves paired whatever the layout", "L14", lambda s: replace(s, layout="half"),
+        cases=("B082", "B083")),
+    Fault("partner-of-head", "partners half a head away", "L14",
+        _turning(pairs=lambda s: [(m, m + s.head_dim // 2) for m in range(s.width() // 2)]), cases=("B084",),
+        settings={**PARTIAL, "layout": "half"}),
     Fault("neighbours", "pairs (m, m + 1)", "L14", _turning(pairs=lambda s: [(m, m + 1) for m in range(s.width() // 2)])),
     Fault("partial-ignored", "the whole head turned", "L14", lambda s: replace(s, rotary_dim=None), settings=PARTIAL),
-    Fault("not-put-back", "turned columns in the order of the other layout", "L14", _changed(_not_put_back), levels=("contribution",), settings={"layout": "interleaved"}),
+    Fault("not-put-back", "turned columns in the order of the other layout", "L14", _changed(_not_put_back),
+        levels=("contribution",), settings={"layout": "interleaved"}),
     Fault("overwritten", "a column read after it was overwritten", "L14", _changed(_overwritten)),
     Fault("sine-for-cosine", "sine and cosine exchanged", "L14", _changed(_quarter_turn)),
     Fault("backwards", "turning the other way", "L11", _turning(angle=lambda p, θ: -p * θ)),
-    Fault("keys-not-turned", "keys not turned", "L2", _changed(lambda s, x, turned, positions, role: x if role == "key" else turned)),
-    Fault("keys-turned-back", "keys turned against queries", "L2", lambda s: Wrong(s, rotate=lambda x, positions, role: _turned(x, positions, s.frequencies() * (-1 if role == "key" else 1), s.pairs(), lambda p, θ: p * θ))),
+    Fault("keys-not-turned", "keys not turned", "L2",
+        _changed(lambda s, x, turned, positions, role: x if role == "key" else turned)),
+    Fault("keys-turned-back", "keys turned against queries", "L2", _changed(_keys_back)),
     Fault("values-too", "values turned as well", "L2", given=_values_too, levels=("attention",)),
-    Fault("exponent-of-head", "the head's width in the exponent of a partial rotation", "L15", _turning(lambda s: _series(s.base, s.width() // 2, s.head_dim)), cases=("B084", "B086"), settings=PARTIAL),
+    Fault("exponent-of-head", "the head's width in the exponent of a partial rotation", "L15",
+        _turning(lambda s: _series(s.base, s.width() // 2, s.head_dim)), cases=("B084", "B086"), settings=PARTIAL),
     Fault("exponent-half", "the exponent m/r", "L15", _turning(lambda s: _series(s.base, s.width() // 2, 2 * s.width()))),
     Fault("pair-from-one", "pairs counted from 1", "L15", _turning(lambda s: _series(s.base, s.width() // 2, s.width(), 1))),
     Fault("frequencies-reversed", "frequencies in reverse order", "L15", _turning(lambda s: list(s.frequencies()[::-1]))),
     Fault("one-frequency", "one frequency for all pairs", "L15", _turning(lambda s: [1.0] * (s.width() // 2))),
-    Fault("frequencies-bfloat16", "frequencies rounded to bfloat16", "L15", _turning(lambda s: list(rounded(s.frequencies(), "bfloat16"))), cases=("B109",)),
+    Fault("frequencies-bfloat16", "frequencies rounded to bfloat16", "L15",
+        _turning(lambda s: list(rounded(s.frequencies(), "bfloat16"))), cases=("B109",)),
     Fault("base-ignored", "base 10000 whatever is set", "L15", lambda s: replace(s, base=10000.0), settings={"base": 100.0}),
     Fault("turned-twice", "everything turned twice", "L15", _turning(angle=lambda p, θ: 2 * p * θ)),
-    Fault("angles-float16", "angles formed in float16", "L1", _turning(angle=lambda p, θ: rounded(np.array([p * θ]), "float16")[0]), cases=("B108",), claims={"max_position": 2**15}),
-    Fault("angles-bfloat16", "angles formed in bfloat16", "L1", _turning(angle=lambda p, θ: rounded(np.array([p * θ]), "bfloat16")[0]), cases=("B108",)),
-    Planted("kept-by-length", "angles kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",), settings=HALF),
+    Fault("angles-float16", "angles formed in float16", "L1",
+        _turning(angle=lambda p, θ: rounded(np.array([p * θ]), "float16")[0]), cases=("B108",),
+        claims={"max_position": 2**15}),
+    Fault("angles-bfloat16", "angles formed in bfloat16", "L1",
+        _turning(angle=lambda p, θ: rounded(np.array([p * θ]), "bfloat16")[0]), cases=("B108",)),
+    Planted("kept-by-length", "angles kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",),
+        settings=HALF),
     Planted("first-length", "a table as long as the first call", "L4", FirstLength, settings=HALF),
-    Planted("steps-from-zero", "a decoder whose queries are always at 0", "L3", StepsFromZero, cases=("B097", "B099"), settings=HALF),
+    Planted("steps-from-zero", "a decoder whose queries are always at 0", "L3", StepsFromZero, cases=("B097", "B099"),
+        settings=HALF),
     Planted("in-place", "its input turned in place", "L4", in_place, cases=("B130",), settings=HALF),
-    Planted("in-place-gradient", "a backward that fails on its overwritten input", "L20", in_place, cases=("B130", "B132"), settings=HALF),
+    Planted("in-place-gradient", "a backward that fails on its overwritten input", "L20", in_place, cases=("B130", "B132"),
+        settings=HALF),
     Planted("along-heads", "positions along the head axis", "L21", along_heads, cases=("B092",), settings=HALF),
     Planted("heads-for-length", "a table as long as there are heads", "L1", heads_for_length, cases=("B094",), settings=HALF),
     Planted("detached", "no gradient for the input", "L20", detached, settings=HALF),
-    Planted("gradient-not-turned", "a gradient that is not turned back", "L20", gradient_not_turned, cases=("B132",), settings=HALF),
+    Planted("gradient-not-turned", "a gradient that is not turned back", "L20", gradient_not_turned, cases=("B132",),
+        settings=HALF),
 )
+# fmt: on

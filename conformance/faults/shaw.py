@@ -84,7 +84,8 @@ def _values_reversed(s: Shaw) -> Wrong:
 
 
 def _values_unweighted(s: Shaw) -> Wrong:
-    return Wrong(s, values=lambda params, weights, *given: s.values(params, np.full_like(weights, 1 / weights.shape[-1]), *given))
+    return Wrong(s, values=lambda params, weights,
+        *given: s.values(params, np.full_like(weights, 1 / weights.shape[-1]), *given))
 
 
 def _values_missing(s: Shaw) -> Wrong:
@@ -156,26 +157,36 @@ class KeptByLength(nn.Module):
         return _score(q, k, rel_k[self.kept.setdefault(size, _rows(query_positions, key_positions, rel_k))])
 
 
+# fmt: off
 FAULTS = (
     Fault("row-late", "rows one too far", "L1", _with_row(lambda s, i, j: min(s.row(i, j) + 1, 2 * s.max_distance))),
-    Fault("row-clipped-early", "distances clipped at K − 1", "L1", _with_row(lambda s, i, j: _clip(s.row(i, j) - s.max_distance, max(s.max_distance - 1, 0)) + s.max_distance)),
+    Fault("row-clipped-early", "distances clipped at K − 1", "L1",
+        _with_row(lambda s, i, j: _clip(s.row(i, j) - s.max_distance, max(s.max_distance - 1, 0)) + s.max_distance)),
     Fault("row-past-only", "the future taken as the own position", "L11", _with_row(lambda s, i, j: s.row(i, min(i, j)))),
     Fault("row-absolute", "before and after not told apart", "L11", _with_row(lambda s, i, j: s.row(i, i - abs(i - j)))),
-    Fault("row-wraps", "rows counted from the own position, negative ones from the end", "L1", _with_row(lambda s, i, j: (s.row(i, j) - s.max_distance) % (2 * s.max_distance + 1))),
-    Fault("row-of-key", "rows of the key's position, not of the distance", "L2", _with_row(lambda s, i, j: min(j, 2 * s.max_distance))),
+    Fault("row-wraps", "rows counted from the own position, negative ones from the end", "L1",
+        _with_row(lambda s, i, j: (s.row(i, j) - s.max_distance) % (2 * s.max_distance + 1))),
+    Fault("row-of-key", "rows of the key's position, not of the distance", "L2",
+        _with_row(lambda s, i, j: min(j, 2 * s.max_distance))),
     Fault("beyond-zero", "no vector beyond the clip", "L1", _beyond_zero, settings=SEPARATE),
     Fault("no-key-term", "no position term in the logits", "L11", _logits(_nothing)),
     Fault("no-value-term", "no position term in the values", "L1", _values_missing, levels=("attention",), settings=SEPARATE),
-    Fault("values-reversed", "the value table read backwards", "L1", _values_reversed, levels=("attention",), settings=SEPARATE),
-    Fault("values-unweighted", "an average of the value vectors", "L1", _values_unweighted, levels=("attention",), settings=SEPARATE),
-    Fault("tables-swapped", "keys and values with each other's table", "L1", given=_swapped, levels=("attention",), settings=SEPARATE),
+    Fault("values-reversed", "the value table read backwards", "L1", _values_reversed, levels=("attention",),
+        settings=SEPARATE),
+    Fault("values-unweighted", "an average of the value vectors", "L1", _values_unweighted, levels=("attention",),
+        settings=SEPARATE),
+    Fault("tables-swapped", "keys and values with each other's table", "L1", given=_swapped, levels=("attention",),
+        settings=SEPARATE),
     Fault("position-unscaled", "the position term without scale", "L29", _scaled(0)),
     Fault("position-scaled-twice", "the position term scaled twice", "L1", _scaled(2)),
     Fault("keys-asked", "the key's content in place of the query's", "L1", _logits(_keys_asked), settings=SEPARATE),
     Fault("skewed", "a skew's rubbish above the diagonal", "L11", _logits(_skewed), settings=SEPARATE),
-    Planted("gradient-assigned", "a table gradient that is written, not added", "L20", gradient_assigned, cases=("B134",), settings=SEPARATE),
+    Planted("gradient-assigned", "a table gradient that is written, not added", "L20", gradient_assigned, cases=("B134",),
+        settings=SEPARATE),
     Planted("detached", "a table that gets no gradient", "L20", detached, settings=SEPARATE),
-    Planted("frozen-beside", "no table gradient while q and k are frozen", "L20", frozen_beside, cases=("B133",), settings=SEPARATE),
+    Planted("frozen-beside", "no table gradient while q and k are frozen", "L20", frozen_beside, cases=("B133",),
+        settings=SEPARATE),
     Planted("scaled-in-place", "q scaled in place", "L4", scaled_in_place, settings=SEPARATE),
     Planted("kept-by-length", "rows kept by lengths, whatever the offset", "L4", KeptByLength, settings=SEPARATE),
 )
+# fmt: on

@@ -58,7 +58,7 @@ def _named(subject: Subject, base: Plan) -> list[Plan]:
 LAW = Law(
     name="L1",
     title="equals the definition",
-    statement="Every element equals the float64 definition up to rounding, for every setting, size, position and mask it takes.",
+    statement="Every element equals the float64 definition up to rounding, for every setting, size, position and mask taken.",
     check=check,
     plans=lambda subject: plans(subject),
     pinned=_pinned,

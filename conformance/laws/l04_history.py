@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from relpos.conformance.answers import bound_of, definition, prepared
 from relpos.conformance.calling import Instance
+from relpos.conformance.expected import AXES
 from relpos.conformance.judge import LawFailure, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.loading import reload
@@ -84,7 +85,7 @@ def _same(subject: Subject, given: Inputs, got: dict, want: dict, says: str, pla
     largest = 0.0
     for name, defined in definition(subject, given).items():
         bound = 2 * bound_of(defined, given.plan.dtype)
-        found = compare_within(got[name], want[name], bound, name=name, allowed=C[defined.kind])
+        found = compare_within(got[name], want[name], bound, name=name, allowed=C[defined.kind], axes=AXES[name])
         largest = max(largest, demand(found, says, plan))
     return largest
 

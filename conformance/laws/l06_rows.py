@@ -23,7 +23,8 @@ def check(subject: Subject, plan: Plan) -> float:
         shifted = want.value.copy()
         for row in np.ndindex(moved.shape[:-1]):
             shift, within = moved[row][seen[row]], bound[row][seen[row]]
-            if len(shift) > 1 and np.all(np.abs(shift) > within) and np.ptp(shift) <= 2 * within.max():
+            # Two cells agree by chance where their bounds are wide; three seldom do.
+            if len(shift) > 2 and np.all(np.abs(shift) > within) and np.ptp(shift) <= 2 * within.max():
                 shifted[row][seen[row]] += shift
         if not np.array_equal(shifted, want.value):
             says = "rows are moved by a constant, which is right under a causal softmax only (then: --claim softmax=causal)"
@@ -45,7 +46,7 @@ LAW = Law(
     title="no constant per query",
     statement="Rows are not moved by a constant; only a declared causal softmax makes that harmless.",
     check=check,
-    plans=lambda subject: plans(subject, min_queries=2, min_keys=2, contents=("normal",)),
+    plans=lambda subject: plans(subject, min_queries=2, min_keys=4, contents=("normal",), far=False),
     applies=first_reason(_additive, _declared),
     share=0.5,
 )

@@ -31,8 +31,8 @@ def _empty_rows(out: np.ndarray, given: Inputs) -> None:
     for b, h, i in np.argwhere(~visible(given).any(axis=-1)):
         row = out[b, h, i]
         if not np.all(row == 0):
-            kind = "NaN" if np.isnan(row).any() else f"{row.tolist()}"
-            raise LawFailure(f"query {i} may attend to no key, so its output is 0; got {kind}", plan=given.plan)
+            came = ", ".join(f"{x:.3g}" for x in row)
+            raise LawFailure(f"query {i} may attend to no key, so its output must be 0; got {came}", plan=given.plan)
 
 
 def _finite_gradients(subject: Subject, given: Inputs) -> None:

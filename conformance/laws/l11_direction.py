@@ -30,7 +30,7 @@ def check(subject: Subject, plan: Plan) -> float:
     found, expected, bound = (_asked(a, d, past_only, bound=n == 2) for n, a in enumerate((got, value, loose)))
     comparison = compare_within(found, expected, bound, name="difference", allowed=C[want[name].kind], axes=("i − j", "head"))
     reversed_ = np.allclose(found[0], -expected[0]) and not np.allclose(expected[0], 0) and not past_only
-    says = "before and after are exchanged" if reversed_ else "before and after, or near and far, differ from what the scheme says"
+    says = "before and after are exchanged" if reversed_ else "before and after, or near and far, are not as the scheme says"
     asked = QUESTIONS[1:2] if past_only else QUESTIONS
     labels = tuple(q.format(d=d) for q in asked) if len(found) == len(asked) else WEIGHTS[: len(found)]
     return demand(replace(comparison, labels=labels), says, plan)
@@ -44,7 +44,8 @@ def _probe(given: Inputs, subject: Subject) -> Inputs:
     if subject.level == "attention":
         # The output then holds the weight after minus the weight before, and that of near keys minus that of far ones.
         distances = np.arange(plan.key_length) - d
-        asked = np.stack([np.sign(distances) * np.where(np.abs(distances) == 1, 2.0, 1.0), np.where(np.abs(distances) <= 1, 1.0, -1.0)])
+        after = np.sign(distances) * np.where(np.abs(distances) == 1, 2.0, 1.0)
+        asked = np.stack([after, np.where(np.abs(distances) <= 1, 1.0, -1.0)])
         v[..., : len(WEIGHTS)] = asked.T[:, : v.shape[-1]]
     return given.but(q=q, k=k, v=v)
 

@@ -1,5 +1,7 @@
 """L20: gradients are those of the definition, whichever inputs need one."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -12,6 +14,13 @@ from relpos.conformance.plan import Plan
 from relpos.conformance.precision import rounded
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
+
+# Of the inputs, as a message calls them; a learned table has rows and columns.
+GRADIENT_AXES = {
+    **dict.fromkeys(("q", "x of the query"), ("batch", "head", "query", "column")),
+    **dict.fromkeys(("k", "v", "x of the key"), ("batch", "head", "key", "column")),
+    "x": ("batch", "position", "column"),
+}
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -37,7 +46,10 @@ def _one(got: np.ndarray | None, want, name: str, wanted: tuple[str, ...], names
         if not np.any(want.value):
             return 0.0
         raise LawFailure(f"no gradient reaches `{_spoken(name)}`{beside}", plan=plan)
-    return demand(compare(got, want, plan.dtype), f"the gradient of `{_spoken(name)}` is wrong{beside}", plan)
+    found = compare(got, want, plan.dtype)
+    axes = GRADIENT_AXES.get(name, ("row", "column"))
+    found = replace(found, axes=axes) if len(axes) == got.ndim else found
+    return demand(found, f"the gradient of `{_spoken(name)}` is wrong{beside}", plan)
 
 
 def _spoken(name: str) -> str:
@@ -53,7 +65,7 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 def _applies(subject: Subject) -> str | None:
     if subject.kind == "decoder":
         return "decoders owe no gradient through steps"
-    if subject.kind == "score_mod":
+    if subject.scores:
         return "its q and k are not its own"
     floats = {"q", "k", "v", "x", "params"} | set(subject.cls(**_settings(subject)).parameters())
     told = floats & subject.asks or (subject.owns_parameters and subject.cls(**_settings(subject)).parameters())

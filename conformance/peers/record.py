@@ -12,7 +12,7 @@ class Deviation:
     """A difference from the definition that is known and accepted, until its witness passes.
 
     name     a few words, the same wherever it is mentioned
-    law      the law that fails, "L1"
+    law      the law that the witness fails, "L1"; also: laws that fail for the same reason
     says     part of the law's message, so that another failure of the same law is not taken for this one
     reason   what the code does, in a sentence
     bound    how far it goes, in a sentence
@@ -27,6 +27,7 @@ class Deviation:
     bound: str
     witness: str
     units: float | None = None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,36 @@ class Rotary:
 HERE = "relpos.conformance.peers.rotary_embedding_torch"
 ROTARY = {"package": "rotary-embedding-torch", "version": "0.9.1", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
 
+WIDTH_2 = Deviation(
+    name="width 2 raises",
+    law="L1",
+    says="ZeroDivisionError",
+    also=("L2", "L3", "L4", "L11", "L14", "L15", "L20", "L21"),
+    reason="theta_rescale_factor ** (dim / (dim − 2)) is computed even when the factor is 1.",
+    bound="At rotary width 2 alone.",
+    witness='{"settings":{"head_dim":2}}',
+)
+COLLIDE = Deviation(
+    name="positions in bfloat16",
+    law="L1",
+    says="differs from the definition",
+    also=("L2", "L3", "L4", "L20", "L21"),
+    reason="Positions are counted in the dtype of the tensor, so in bfloat16 neighbours past 256 share one.",
+    bound="Position p becomes the nearest bfloat16 number, up to p/256 away; none up to 256.",
+    witness='{"settings":{"head_dim":8},"head_dim":8,"offset":257,"dtype":"bfloat16"}',
+)
+POISONED = Deviation(
+    name="bfloat16 angles stay in the cache",
+    law="L4",
+    says="differs from the same call on a fresh instance",
+    reason="Angles computed for a bfloat16 tensor are kept and used for float32 ones.",
+    bound="After a bfloat16 call of more than 257 rows at offset 0, for as long as no longer one comes.",
+    witness='{"settings":{"head_dim":8},"head_dim":8,"query_length":258,"key_length":258,"dtype":"bfloat16","extra":{"calls":['
+    '"{\\"settings\\":{\\"head_dim\\":8},\\"head_dim\\":8,\\"query_length\\":258,\\"key_length\\":258}"]}}',
+)
+
 PEERS = (
-    Peer(**ROTARY, name="rotary-embedding-torch"),
+    Peer(**ROTARY, name="rotary-embedding-torch, any width", deviations=(WIDTH_2,)),
     Peer(**ROTARY, name="rotary-embedding-torch, width 8", settings={"head_dim": 8, "rotary_dim": None}),
     Peer(**ROTARY, name="rotary-embedding-torch, 4 of 10", settings={"head_dim": 10, "rotary_dim": 4}),
     Peer(
@@ -28,5 +56,6 @@ PEERS = (
         name="rotary-embedding-torch, bfloat16",
         settings={"head_dim": 8, "rotary_dim": None},
         claims={"dtypes": ("float32", "bfloat16")},
+        deviations=(COLLIDE, POISONED),
     ),
 )

@@ -1,5 +1,7 @@
 """BLOOM's ALiBi in transformers: the bias m·j of `build_alibi_tensor`, and the attention that `BloomModel` makes of it."""
 
+from typing import Any
+
 import torch
 from transformers import BloomConfig, BloomModel, DynamicCache  # type: ignore[import-not-found]
 from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor  # type: ignore[import-not-found]
@@ -37,18 +39,20 @@ class AttentionOnly(torch.nn.Module):
 def _model(q, k, v, padding_mask):
     B, H, Lq, D = q.shape
     past = k.shape[2] - Lq
-    config = BloomConfig(
-        vocab_size=1, hidden_size=H * D, n_layer=1, n_head=H, bos_token_id=0, eos_token_id=0, attn_implementation="eager"
-    )
-    layer = BloomAttention(config, layer_idx=0)
-    layer.query_key_value = layer.dense = torch.nn.Identity()  # type: ignore[assignment]
+    options: dict[str, Any] = {
+        "vocab_size": 1, "hidden_size": H * D, "n_layer": 1, "n_head": H, "bos_token_id": 0, "eos_token_id": 0,
+        "attn_implementation": "eager",
+    }  # fmt: skip
+    config = BloomConfig(**options)
+    layer: Any = BloomAttention(config, layer_idx=0)
+    layer.query_key_value = layer.dense = torch.nn.Identity()
     cache = DynamicCache()
     if past:
         cache.update(k[:, :, :past], v[:, :, :past], 0)
     heads = torch.stack([q, k[:, :, past:], v[:, :, past:]], dim=3)  # [B, H, Lq, 3, D]
-    model = BloomModel(config).to(q.dtype).eval()
+    model: Any = BloomModel(config).to(q.dtype).eval()
     model.h = torch.nn.ModuleList([AttentionOnly(layer, heads.transpose(1, 2).flatten(2)).eval()])
-    model.ln_f = torch.nn.Identity()  # type: ignore[assignment]
+    model.ln_f = torch.nn.Identity()
     embeddings = torch.zeros(B, Lq, H * D, dtype=q.dtype)
     out = model(inputs_embeds=embeddings, attention_mask=padding_mask, cache=cache, use_cache=True).last_hidden_state
     return out.view(B, Lq, H, D).transpose(1, 2)
@@ -57,6 +61,16 @@ def _model(q, k, v, padding_mask):
 HERE = "relpos.conformance.peers.transformers_bloom"
 BLOOM = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
 LAST = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
+
+HOLES = Deviation(
+    name="distance counts real tokens",
+    law="L1",
+    says="the output differs from the definition",
+    also=("L3", "L20"),
+    reason="Positions are cumsum(mask) − 1, so a masked token inside the sequence brings everything before it one step nearer.",
+    bound="Off by one slope for every hole between query and key; nothing under left or right padding.",
+    witness='{"settings":{"num_heads":1},"key_length":3,"head_dim":4,"offset":2,"seed":1,"causal":true,"mask":"padding"}',
+)
 
 PEERS = (
     Peer(
@@ -81,11 +95,15 @@ PEERS = (
         claims={"corner": "bottom-right", "softmax": "causal"},
         note="right up to a constant per query, which a causal softmax forgives",
     ),
-    Peer(**BLOOM, name="bloom/attention", implementation=f"{HERE}:attention", claims={**LAST, "dtypes": ("float32", "bfloat16")}),
+    Peer(
+        **BLOOM, name="bloom/attention", implementation=f"{HERE}:attention", claims={**LAST, "dtypes": ("float32", "bfloat16")}
+    ),
     Peer(
         **BLOOM,
         name="bloom/attention, padded",
         implementation=f"{HERE}:padded_attention",
         claims=LAST,
+        deviations=(HOLES,),
+        note="a mask without holes (left or right padding) leaves every distance as it is",
     ),
 )

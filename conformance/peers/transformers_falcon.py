@@ -1,5 +1,8 @@
 """Falcon's ALiBi in transformers: slopes and bias in bfloat16, the sum of q·k and bias divided by √D, eager and SDPA."""
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from transformers import DynamicCache, FalconConfig, FalconModel  # type: ignore[import-not-found]
 from transformers.models.falcon.modeling_falcon import FalconAttention, build_alibi_tensor  # type: ignore[import-not-found]
@@ -38,19 +41,22 @@ class AttentionOnly(torch.nn.Module):
 def _model(q, k, v, attn_implementation):
     B, H, Lq, D = q.shape
     past = k.shape[2] - Lq
-    config = FalconConfig(
-        vocab_size=1, hidden_size=H * D, num_hidden_layers=1, num_attention_heads=H, alibi=True, bias=False, multi_query=False,
-        new_decoder_architecture=False, bos_token_id=0, eos_token_id=0, attn_implementation=attn_implementation,
-    )  # fmt: skip
-    layer = FalconAttention(config, layer_idx=0)
-    layer.query_key_value = layer.dense = torch.nn.Identity()  # type: ignore[assignment]
+    options: dict[str, Any] = {
+        "vocab_size": 1, "hidden_size": H * (D + D % 2), "num_hidden_layers": 1, "num_attention_heads": H, "alibi": True,
+        "bias": False, "multi_query": False, "new_decoder_architecture": False, "bos_token_id": 0, "eos_token_id": 0,
+        "attn_implementation": attn_implementation,
+    }  # fmt: skip
+    config = FalconConfig(**options)
+    config.hidden_size = H * D  # afterwards: an odd width is refused, as if ALiBi had pairs to turn
+    layer: Any = FalconAttention(config, layer_idx=0)
+    layer.query_key_value = layer.dense = torch.nn.Identity()
     cache = DynamicCache()
     if past:
         cache.update(k[:, :, :past], v[:, :, :past], 0)
     heads = torch.stack([q, k[:, :, past:], v[:, :, past:]], dim=3)  # [B, H, Lq, 3, D]
-    model = FalconModel(config).to(q.dtype).eval()
+    model: Any = FalconModel(config).to(q.dtype).eval()
     model.h = torch.nn.ModuleList([AttentionOnly(layer, heads.transpose(1, 2).flatten(2)).eval()])
-    model.ln_f = torch.nn.Identity()  # type: ignore[assignment]
+    model.ln_f = torch.nn.Identity()
     out = model(inputs_embeds=torch.zeros(B, Lq, H * D, dtype=q.dtype), cache=cache, use_cache=True).last_hidden_state
     return out.view(B, Lq, H, D).transpose(1, 2)
 
@@ -60,8 +66,38 @@ FALCON = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
 LAST = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
 CAUSAL = {"corner": "bottom-right", "softmax": "causal"}
 
+# Half a unit in the last of 8 bits, in the slope and again in the product, against float32: 2 · 2⁻⁹ / 2⁻²⁴.
+BFLOAT16_IN_FLOAT32 = 2.0**16
+
+NINE_HEADS = '{"settings":{"num_heads":9},"heads":9,"query_length":2,"key_length":2}'
+ROUNDED = Deviation(
+    name="bfloat16 slopes in float32",
+    law="L10",
+    says="weights of key 0",
+    also=("L1", "L2", "L3", "L11", "L20"),
+    reason="Slopes and bias are rounded to bfloat16 in every working dtype.",
+    bound="2⁻⁸ of a bias. Exact up to 8 heads and position 256.",
+    units=BFLOAT16_IN_FLOAT32,
+    witness='{"settings":{"num_heads":9,"scale_bias":true},"heads":9,"query_length":2,"key_length":2,"causal":true}',
+)
+TWICE = Deviation(
+    name="eager adds the bias twice",
+    law="L1",
+    says="the output differs from the definition",
+    also=("L10", "L11", "L20", "L29"),
+    reason="FalconModel puts bias/√D into the mask, as SDPA needs it; the eager layer adds the bias to the scores as well.",
+    bound="Every slope is doubled; output_attentions=True takes this path too.",
+    witness='{"settings":{"num_heads":3,"scale_bias":true},"heads":3,"key_length":4,"offset":3,"dtype":"bfloat16","causal":true}',
+)
+
 PEERS = (
-    Peer(**FALCON, name="falcon/bias, float32", implementation=f"{HERE}:bias", claims={**CAUSAL, "dtypes": ("float32",)}),
+    Peer(
+        **FALCON,
+        name="falcon/bias, float32",
+        implementation=f"{HERE}:bias",
+        claims={**CAUSAL, "dtypes": ("float32",)},
+        deviations=(replace(ROUNDED, says="slopes", witness=NINE_HEADS),),
+    ),
     Peer(**FALCON, name="falcon/bias, bfloat16", implementation=f"{HERE}:bias", claims={**CAUSAL, "dtypes": ("bfloat16",)}),
     Peer(
         **FALCON,
@@ -69,6 +105,7 @@ PEERS = (
         implementation=f"{HERE}:sdpa",
         claims={**LAST, "dtypes": ("bfloat16",)},
         instead="scale_bias=True",
+        note="the sum of q·k and bias is divided by √D, so the judge asks whether the scale is meant for both",
     ),
     Peer(
         **FALCON,
@@ -77,12 +114,20 @@ PEERS = (
         settings={"scale_bias": True},
         claims={**LAST, "dtypes": ("bfloat16",)},
     ),
-    Peer(**FALCON, name="falcon/sdpa, float32", implementation=f"{HERE}:sdpa", settings={"scale_bias": True}, claims=LAST),
     Peer(
         **FALCON,
-        name="falcon/eager",
+        name="falcon/sdpa, float32",
+        implementation=f"{HERE}:sdpa",
+        settings={"scale_bias": True},
+        claims=LAST,
+        deviations=(ROUNDED,),
+    ),
+    Peer(
+        **FALCON,
+        name="falcon/eager, bfloat16",
         implementation=f"{HERE}:eager",
         settings={"scale_bias": True},
         claims={**LAST, "dtypes": ("bfloat16",)},
+        deviations=(TWICE,),
     ),
 )

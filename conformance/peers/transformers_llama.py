@@ -1,5 +1,7 @@
 """LLaMA's rotary in transformers: `LlamaRotaryEmbedding` with `apply_rotary_pos_emb`, and the attention of `LlamaModel`."""
 
+from typing import Any
+
 import torch
 from transformers import DynamicCache, LlamaConfig, LlamaModel  # type: ignore[import-not-found]
 from transformers.models.llama.modeling_llama import (  # type: ignore[import-not-found]
@@ -29,22 +31,24 @@ def attention(q, k, v, base):
     (B, H, Lq, D), Hkv = q.shape, k.shape[1]
     past = k.shape[2] - Lq
     theta = {"rope_type": "default", "rope_theta": base}
-    config = LlamaConfig(
-        vocab_size=1, hidden_size=H * D, intermediate_size=1, num_hidden_layers=1, num_attention_heads=H, num_key_value_heads=Hkv,
-        head_dim=D, rope_parameters=theta, bos_token_id=0, eos_token_id=0, attn_implementation="eager",
-    )  # fmt: skip
-    layer = LlamaAttention(config, layer_idx=0)
+    options: dict[str, Any] = {
+        "vocab_size": 1, "hidden_size": H * D, "intermediate_size": 1, "num_hidden_layers": 1, "num_attention_heads": H,
+        "num_key_value_heads": Hkv, "head_dim": D, "rope_parameters": theta, "bos_token_id": 0, "eos_token_id": 0,
+        "attn_implementation": "eager",
+    }  # fmt: skip
+    config = LlamaConfig(**options)
+    layer: Any = LlamaAttention(config, layer_idx=0)
     rows = [x.transpose(1, 2).flatten(2) for x in (q, k[:, :, past:], v[:, :, past:])]
     layer.q_proj, layer.k_proj, layer.v_proj = (Given(x) for x in rows)
-    layer.o_proj = torch.nn.Identity()  # type: ignore[assignment]
-    model = LlamaModel(config).to(q.dtype).eval()
+    layer.o_proj = torch.nn.Identity()
+    model: Any = LlamaModel(config).to(q.dtype).eval()
     cache = DynamicCache()
     if past:
         cosines, sines = model.rotary_emb(k, torch.arange(past)[None])
         rotated = apply_rotary_pos_emb(k[:, :, :past], k[:, :, :past], cosines, sines)[1]
         cache.update(rotated, v[:, :, :past], 0)
     model.layers = torch.nn.ModuleList([AttentionOnly(layer).eval()])
-    model.norm = torch.nn.Identity()  # type: ignore[assignment]
+    model.norm = torch.nn.Identity()
     out = model(inputs_embeds=torch.zeros(B, Lq, H * D, dtype=q.dtype), cache=cache, use_cache=True).last_hidden_state
     return out.view(B, Lq, H, D).transpose(1, 2)
 

@@ -19,10 +19,20 @@ class Rotary:
 
 HERE = "relpos.conformance.peers.x_transformers_rotary"
 X = {"package": "x-transformers", "version": "2.31.10", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
-HALVES = ("float32", "bfloat16", "float16")
+CLAIMS = {"positions": "per_row", "dtypes": ("float32", "bfloat16", "float16")}
+
+WIDTH_2 = Deviation(
+    name="width 2 raises",
+    law="L1",
+    says="ZeroDivisionError",
+    also=("L2", "L3", "L4", "L11", "L14", "L15", "L20", "L21"),
+    reason="base_rescale_factor ** (dim / (dim − 2)) is computed even when the factor is 1.",
+    bound="At rotary width 2 alone.",
+    witness='{"settings":{"head_dim":2},"query_positions":[0],"key_positions":[0]}',
+)
 
 PEERS = (
-    Peer(**X, name="x-transformers/rotary", claims={"positions": "per_row", "dtypes": HALVES}),
-    Peer(**X, name="x-transformers/rotary, width 8", settings={"head_dim": 8, "rotary_dim": None}, claims={"positions": "per_row", "dtypes": HALVES}),
-    Peer(**X, name="x-transformers/rotary, 4 of 10", settings={"head_dim": 10, "rotary_dim": 4}, claims={"positions": "per_row", "dtypes": HALVES}),
+    Peer(**X, name="x-transformers/rotary, any width", claims=CLAIMS, deviations=(WIDTH_2,)),
+    Peer(**X, name="x-transformers/rotary, width 8", settings={"head_dim": 8, "rotary_dim": None}, claims=CLAIMS),
+    Peer(**X, name="x-transformers/rotary, 4 of 10", settings={"head_dim": 10, "rotary_dim": 4}, claims=CLAIMS),
 )

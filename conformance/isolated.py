@@ -1,0 +1,182 @@
+"""Judges in a process of its own: an implementation that hangs, crashes or leaves cannot take the verdict with it.
+
+The parent never imports what it judges. The worker notes every input before it calls the implementation; when it dies, or
+says nothing for longer than the patience, that input is the finding, and a new worker goes on with the next law.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from relpos.conformance.errors import AdapterError, UsageError
+from relpos.conformance.judge import LawFailure
+from relpos.conformance.laws import law, laws
+from relpos.conformance.laws.base import Law
+from relpos.conformance.plan import Plan
+from relpos.conformance.profiles import profile
+from relpos.conformance.runner import FAIL, LawResult
+from relpos.conformance.subject import Subject
+from relpos.conformance.verdict import Verdict
+
+PATIENCE_SECONDS = 60.0
+LOOK_SECONDS = 0.2
+COMPLAINTS = (AdapterError, UsageError, ValueError)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to judge, by name; options are those of `plug_in`, settings are texts as `--set` takes them."""
+
+    spec: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+    profile: str = "default"
+    laws: tuple[str, ...] = ()
+    seed: int | None = None
+    case: str | None = None
+    patience_seconds: float = PATIENCE_SECONDS
+
+
+@dataclass(frozen=True)
+class Described:
+    """What stands for an implementation in a process that has not imported it."""
+
+    __relpos__: Mapping[str, Any]
+    source_hash: str | None
+
+
+Progress = Callable[[Law, LawResult | None], None]
+
+
+@dataclass
+class _State:
+    """What the parent knows so far."""
+
+    verdict: Verdict | None = None
+    results: dict[str, LawResult] = field(default_factory=dict)
+    now: str = ""  # the law in progress; empty: the smoke gate; "explain": the diagnosis
+    done: bool = False
+    explain: bool = True
+
+
+def judge_isolated(request: Request, *, progress: Progress = lambda one, result: None) -> Verdict:
+    """The verdict on an implementation, whatever it does; raises what the gate complains of."""
+    chosen = [law(name).name for name in request.laws] or [one.name for one in laws()]
+    started, state = time.perf_counter(), _State()
+    with TemporaryDirectory(prefix="relpos-") as folder:
+        journal = Path(folder, "journal")
+        try:
+            while not state.done:
+                left = tuple(name for name in chosen if name not in state.results)
+                _one_worker(replace(request, laws=left), state, journal, progress)
+        except KeyboardInterrupt:
+            if state.verdict is None:
+                raise
+            state.verdict = replace(state.verdict, interrupted=True)
+    assert state.verdict is not None
+    results = tuple(state.results[name] for name in chosen if name in state.results)
+    return replace(state.verdict, results=results, seconds=time.perf_counter() - started)
+
+
+@cache
+def _context() -> Any:
+    """Forked from a server that has imported the judge and run nothing: quick, and no thread is lost in the fork."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["relpos.conformance.worker"])
+    return context
+
+
+def _one_worker(request: Request, state: _State, journal: Path, progress: Progress) -> None:
+    from relpos.conformance.worker import work
+
+    context = _context()
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(request, theirs, str(journal), state.explain), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        ended = _listen(ours, process, request, state, journal, progress)
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+    if ended is not None:
+        _blame(ended, request, state, journal, progress)
+
+
+def _listen(
+    ours: Connection, process: Any, request: Request, state: _State, journal: Path, progress: Progress
+) -> str | None:
+    """Take in messages until the worker is done; otherwise how it ended."""
+    heard = time.monotonic()
+    while True:
+        try:
+            if ours.poll(LOOK_SECONDS):
+                if _take(ours.recv(), state, progress):
+                    return None
+                heard = time.monotonic()
+                continue
+        except (EOFError, OSError):
+            process.join()
+            return _ending(process.exitcode)
+        heard = max(heard, time.monotonic() - (time.time() - journal.stat().st_mtime)) if journal.exists() else heard
+        if time.monotonic() - heard > request.patience_seconds:
+            return f"it did not return within {request.patience_seconds:g} s"
+
+
+def _take(message: tuple[str, Any], state: _State, progress: Progress) -> bool:
+    kind, value = message
+    if kind == "error":
+        raise value
+    if kind == "subject":
+        state.verdict = value if state.verdict is None else state.verdict
+    elif kind == "law":
+        state.now = value
+        progress(law(value), None)
+    elif kind == "result":
+        state.results[value.law.name] = value
+        progress(value.law, value)
+    elif kind == "explain":
+        state.now = "explain"
+    elif kind in ("explained", "interrupted"):
+        assert state.verdict is not None
+        explained = replace(value, subject=state.verdict.subject) if kind == "explained" else state.verdict
+        state.verdict = replace(explained, interrupted=kind == "interrupted")
+        state.done = True
+    return state.done
+
+
+def _blame(ended: str, request: Request, state: _State, journal: Path, progress: Progress) -> None:
+    """The law in progress fails on the input that was noted last; the gate has no verdict to give."""
+    plan = Plan.from_json(journal.read_text(encoding="utf-8")) if journal.exists() else Plan()
+    if not state.now:
+        raise AdapterError(f"{request.spec}: {ended} on ordinary inputs ({plan.describe()})." if journal.exists() else
+                           f"{request.spec}: {ended} while it was imported.")  # fmt: skip
+    if state.now == "explain":
+        state.explain = False  # no diagnosis of something that ends the process
+        return
+    one = law(state.now)
+    failure = LawFailure(ended, plan=plan, facts={"as drawn": True})
+    failure.law = one.name
+    state.results[one.name] = LawResult(one, FAIL, ended, failure=failure)
+    progress(one, state.results[one.name])
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"it crashed the interpreter ({signal.Signals(-code).name})"
+    return f"it ended the process (exit code {code})"
+
+
+def described(subject: Subject, source_hash: str | None) -> Subject:
+    """A subject that can travel to a process which has not imported the implementation."""
+    return subject.but(target=Described(dict(getattr(subject.target, "__relpos__", {})), source_hash))

@@ -1,0 +1,177 @@
+"""Judges every peer on record and says whether each still comes out as recorded: `run`, behind `nox -s peers`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from relpos.conformance import console
+from relpos.conformance.laws import law
+from relpos.conformance.many import judge_many
+from relpos.conformance.message import again
+from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.plan import Plan
+from relpos.conformance.profiles import profile
+from relpos.conformance.runner import FAIL, PASS, LawResult, replay
+from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
+
+MACHINERY = {"__init__", "record", "run"}
+SURPRISE = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of one peer: its verdict, the failures of its witnesses, and whatever differs from the record.
+
+    worst_units  the largest error among the laws that hold, in units of their bound
+    """
+
+    peer: Peer
+    verdict: Verdict | str
+    witnessed: tuple[tuple[Deviation, LawResult], ...] = ()
+    surprises: tuple[str, ...] = ()
+
+    @property
+    def worst_units(self) -> float:
+        """How close to the bound it comes where it conforms."""
+        results = self.verdict.results if isinstance(self.verdict, Verdict) else ()
+        return max((r.largest_units for r in results if r.verdict == PASS), default=0.0)
+
+    @property
+    def word(self) -> str:
+        """The verdict in words, with the setting or the deviation that belongs to it."""
+        if isinstance(self.verdict, str) or self.surprises:
+            return "not as recorded"
+        if self.peer.deviations:
+            return "deviates: " + "; ".join(d.name for d in self.peer.deviations)
+        if self.peer.instead:
+            return f"undecided, conforms under {self.peer.instead}"
+        return CONFORMS
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on record, in words."""
+        said = [f"{d.name} ({d.law}): {d.reason} {d.bound}" for d in self.peer.deviations]
+        return [*said, self.peer.note] if self.peer.note else said
+
+    @property
+    def witnesses(self) -> Iterator[str]:
+        """The line that shows each deviation."""
+        if isinstance(self.verdict, Verdict):
+            for _, result in self.witnessed:
+                if result.failure is not None:
+                    yield again(self.verdict.subject, result.law, result.failure)
+
+
+def run(profile_name: str) -> int:
+    """Judge all and show them: 0 when every peer comes out as recorded, 1 when one does not, 2 without their packages."""
+    profile(profile_name)
+    peers, missing = recorded()
+    for name, package in missing.items():
+        console.show_broken(
+            f"conformance/peers/{name}.py needs {package}, which is not installed here. nox -s peers installs what it needs "
+            f"(the extra `peers`); in an environment of your own: pip install 'relpos[peers]'."
+        )
+    console.show_lines(other_versions(peers), style="yellow")
+    found, complete = findings(peers, profile_name)
+    console.show_peers(found)
+    for finding in found:
+        if finding.surprises and isinstance(finding.verdict, Verdict) and finding.verdict.failures:
+            console.show_verdict(finding.verdict)
+    if not complete:
+        return EXIT_CODES[INCOMPLETE]
+    if any(finding.surprises for finding in found):
+        return SURPRISE
+    return EXIT_CODES[BROKEN] if missing else 0
+
+
+def recorded() -> tuple[list[Peer], dict[str, str]]:
+    """All peers, found by listing this folder; and the files whose package is missing, with its name."""
+    peers: list[Peer] = []
+    missing: dict[str, str] = {}
+    for name in sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in MACHINERY):
+        try:
+            peers += import_module(f"relpos.conformance.peers.{name}").PEERS
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] == "relpos":
+                raise
+            missing[name] = (error.name or "its package").partition(".")[0]
+    return peers, missing
+
+
+def other_versions(peers: list[Peer]) -> list[str]:
+    """A line for every package that is here in another version than the recorded one."""
+    lines = []
+    for package, wanted in sorted({(p.package, p.version) for p in peers}):
+        try:
+            here = version(package)
+        except PackageNotFoundError:
+            here = "no release"
+        if here != wanted:
+            lines.append(f"{package}: {here} is judged, what follows was recorded with {wanted}.")
+    return lines
+
+
+def findings(peers: list[Peer], profile_name: str) -> tuple[list[Finding], bool]:
+    """Judge peers two at a time and hold each against its record; and whether all were reached."""
+    jobs = {peer.name: (peer.implementation, peer.options) for peer in peers}
+    with console.progress_bar() as bar:
+        task = bar.add_task(f"{profile_name} profile", total=len(jobs))
+        rows, complete = judge_many(jobs, profile_name, progress=lambda name, _: bar.update(task, description=name, advance=1))
+    return [held(peer, rows[peer.name]) for peer in peers if peer.name in rows], complete
+
+
+def held(peer: Peer, verdict: Verdict | str) -> Finding:
+    """One verdict against the record."""
+    if isinstance(verdict, str):
+        return Finding(peer, verdict, (), (f"nothing was judged: {verdict}",))
+    witnessed = tuple((d, replay(law(d.law), verdict.subject, Plan.from_json(d.witness))) for d in peer.deviations)
+    surprises = [line for d, result in witnessed if (line := stale(d, result))]
+    unknown = [r for r in verdict.failures if not known(peer, r)]
+    surprises += [f"{r.law.name} fails and no deviation on record says so: {r.reason}" for r in unknown]
+    if peer.instead and (verdict.word != UNDECIDED or peer.instead not in verdict.elsewhere):
+        now = " ".join([verdict.word, *verdict.elsewhere])
+        surprises.append(f"recorded as undecided with {peer.instead}; it is: {now}")
+    elif not peer.deviations and not peer.instead and verdict.word != CONFORMS and not surprises:
+        surprises.append(f"recorded as conforming; it is: {verdict.word}")
+    return Finding(peer, verdict, witnessed, tuple(surprises))
+
+
+def stale(deviation: Deviation, result: LawResult) -> str:
+    """Why a deviation's witness no longer shows it; empty while it does."""
+    name = f"the deviation {deviation.name!r}"
+    if result.verdict != FAIL:
+        return f"{name} is stale: {deviation.law} holds on its witness; take it off the record"
+    if deviation.says not in result.reason:
+        otherwise = f"on its witness {deviation.law} fails otherwise ({result.reason})"
+        return f"{name} is stale: {otherwise}; it is to say {deviation.says!r}"
+    if not within(deviation, result):
+        return f"{name} exceeds its bound of {deviation.units:g} units on its witness ({_units(result):.3g})"
+    return ""
+
+
+def known(peer: Peer, result: LawResult) -> bool:
+    """Whether a failure is that of a deviation on record, or all of it is awaited while a setting is undecided."""
+    if peer.instead:
+        return True
+    return any(_names(d, result) and within(d, result) for d in peer.deviations)
+
+
+def within(deviation: Deviation, result: LawResult) -> bool:
+    """Whether an error stays in the declared bound; what raises has no size, and must be declared without one."""
+    size = _units(result)
+    return deviation.units is None or (size is not None and size <= deviation.units)
+
+
+def _names(deviation: Deviation, result: LawResult) -> bool:
+    """The law itself says what is on record; laws beside it say it in their own words, unless it raises."""
+    raised = result.failure is not None and result.failure.comparison is None
+    if result.law.name == deviation.law or raised:
+        return deviation.says in result.reason and result.law.name in (deviation.law, *deviation.also)
+    return result.law.name in deviation.also
+
+
+def _units(result: LawResult) -> float | None:
+    assert result.failure is not None
+    return None if result.failure.comparison is None else result.failure.comparison.largest

@@ -1,0 +1,82 @@
+"""The other side of `isolated.py`: imports the implementation, runs the laws, reports as it goes."""
+
+import os
+import signal
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+
+from relpos.conformance.certificate import source_hash
+from relpos.conformance.errors import UsageError
+from relpos.conformance.isolated import COMPLAINTS, Request, described
+from relpos.conformance.laws import law
+from relpos.conformance.laws.base import Law
+from relpos.conformance.loading import load
+from relpos.conformance.plan import Plan
+from relpos.conformance.profiles import profile
+from relpos.conformance.runner import replay, run_law
+from relpos.conformance.settings import parse_setting
+from relpos.conformance.smoke import smoke, smoke_plan
+from relpos.conformance.subject import Subject, plug_in
+from relpos.conformance.verdict import Verdict, assumptions, explained
+from relpos.spec.registry import schemes, settings_class
+
+
+def work(request: Request, pipe: Connection, journal: str, explain: bool) -> None:
+    """Judge what is asked for and send every step."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
+    torch.set_num_threads(1)
+    try:
+        _judge(request, pipe, Path(journal), explain)
+    except COMPLAINTS as error:
+        pipe.send(("error", error))
+    except KeyboardInterrupt:
+        pipe.send(("interrupted", None))
+
+
+def _judge(request: Request, pipe: Connection, journal: Path, explain: bool) -> None:
+    subject = _plugged_in(request)
+    note(journal, smoke_plan(subject))
+    subject = smoke(subject)
+    verdict = Verdict(described(subject, source_hash(subject)), profile(request.profile), (), 0.0, assumptions(subject))
+    pipe.send(("subject", verdict))
+    failed = False
+    for name in request.laws:
+        pipe.send(("law", name))
+        result = _one(law(name), subject, request, journal)
+        failed = failed or result.failure is not None
+        pipe.send(("result", result))
+    pipe.send(("explain", None))
+    pipe.send(("explained", _explained(verdict, subject) if explain and failed and request.case is None else verdict))
+
+
+def _plugged_in(request: Request) -> Subject:
+    target, options = load(request.spec), dict(request.options)
+    scheme = options.pop("scheme", None) or getattr(target, "__relpos__", {}).get("scheme")
+    if scheme is None:
+        there = ", ".join(schemes())
+        raise UsageError(f"{request.spec} does not say which scheme it implements; add --scheme, one of {there}.")
+    given = dict(options.pop("given", {}))
+    given |= dict(parse_setting(settings_class(scheme), scheme, text) for text in request.settings)
+    return plug_in(target, spec=request.spec, scheme=scheme, given=given, **options)
+
+
+def _one(one: Law, subject: Subject, request: Request, journal: Path):
+    if request.case is not None:
+        plan = Plan.from_json(request.case)
+        note(journal, plan)
+        return replay(one, subject, plan)
+    return run_law(one, subject, profile(request.profile), seed_number=request.seed, journal=lambda _, plan: note(journal, plan))
+
+
+def _explained(verdict: Verdict, subject: Subject) -> Verdict:
+    return replace(explained(replace(verdict, subject=subject)), subject=verdict.subject)
+
+
+def note(journal: Path, plan: Plan) -> None:
+    """Write down an input before the implementation sees it."""
+    fresh = journal.with_suffix(".new")
+    fresh.write_text(plan.to_json(), encoding="utf-8")
+    os.replace(fresh, journal)  # never half a line
