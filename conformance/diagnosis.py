@@ -61,6 +61,8 @@ def _cases(subject: Subject) -> Cases:
 
 def _pairs(subject: Subject, known: list[Fault], cases: Cases) -> Iterator[str]:
     """Two mistakes at once, or one together with another named setting."""
+    # Hundreds of pairs: the cheapest input refutes most of them.
+    cases = sorted(cases, key=lambda case: case[0].q.shape[2] * case[0].k.shape[2])
     for first, second in combinations(known, 2):
         if _explains(subject, (first, second), cases):
             yield f"{first.says}, and with {second.says}"

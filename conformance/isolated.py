@@ -147,6 +147,8 @@ def _take(message: tuple[str, Any], state: _State, progress: Progress) -> bool:
         progress(value.law, value)
     elif kind == "explain":
         state.now = "explain"
+    elif kind == "interrupted" and state.verdict is None:
+        raise KeyboardInterrupt
     elif kind in ("explained", "interrupted"):
         assert state.verdict is not None
         explained = replace(value, subject=state.verdict.subject) if kind == "explained" else state.verdict

@@ -176,3 +176,11 @@ def unheard_of(num_heads, query_positions, key_positions):
     """Nobody makes this mistake: the distance 3 counts as 2."""
     d = (query_positions[:, None] - key_positions).abs()
     return distances(num_heads, torch.where(d == 3, 2, d))
+
+
+def penalty_of(num_heads, query_positions, key_positions):
+    """Right: the authors' slopes."""
+    return penalty(num_heads, query_positions, key_positions)
+
+
+penalty_of.__relpos__ = {"scheme": "alibi"}

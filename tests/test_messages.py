@@ -41,7 +41,9 @@ def said(name: str, culprit: str, plan: Plan | None = None) -> str:
     result = replay(one, subject, plan) if plan is not None else tried(subject, name)[name]
     assert result.verdict == FAIL and result.failure is not None
     lines = [headline(one), *failure_lines(one, result.failure, subject)]
-    return "\n".join([*lines, *diagnosis_lines(diagnose(subject), (), (), subject.scheme)])
+    if name != "L8":  # attention that nothing explains: hundreds of pairs of mistakes are tried, for seconds
+        lines += diagnosis_lines(diagnose(subject), (), (), subject.scheme)
+    return "\n".join(lines)
 
 
 def input_of(message: str) -> Plan:
@@ -70,11 +72,10 @@ def test_every_law_has_a_message():
 @pytest.mark.parametrize("culprit", [c for _, c in CULPRITS])
 def test_tables_fit_on_eighty_columns(culprit):
     lines = written()[culprit].splitlines()
-    table = lines[next((n for n, line in enumerate(lines) if not line), len(lines)) : -2]
-    assert all(len(line) <= 80 for line in table if line.startswith("  "))
+    assert all(len(line) <= 80 for line in lines if line.startswith("  "))
 
 
-@pytest.mark.parametrize("last", [1.0, -1.23456e-7, 1e30, np.nan, -np.inf])
+@pytest.mark.parametrize("last", [1.0, -1.23456e-3, 1e30, np.nan, -np.inf])
 @pytest.mark.parametrize("labels", [(), ("a long label of a row, of forty characters",) * 6])
 def test_any_table_fits_on_eighty_columns_and_marks_the_worst(last, labels):
     got = np.full((2, 6, 9), -1.2345e-5)

@@ -1,6 +1,5 @@
 """Faults of positions, masks, scale and axes: what can go wrong around any scheme."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ from relpos.conformance.expected import scale_of, visible
 from relpos.conformance.faults.api import Fault
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
+from relpos.spec.contract import Form
 from relpos.spec.positions import Explicit, Positions, Range
 
 ALL = ("contribution", "logits", "attention")
@@ -27,7 +27,7 @@ SLOPED = {"bias": SCORES["bias"]}
 TABLE = 512  # rows of a table that is never enlarged
 
 
-def common(form: str) -> tuple[Fault, ...]:
+def common(form: Form) -> tuple[Fault, ...]:
     """The faults of this file that can be seen in a scheme of this form, at the levels where they can."""
     return tuple(replace(fault, levels=where[form]) for where, fault in ENTRIES if form in where)
 
@@ -97,7 +97,7 @@ def _past(i: Inputs, allowed) -> Inputs:
 def _corner(i: Inputs, start: int) -> Inputs:
     """The causal mask by index: query a sees keys 0 … a + start."""
     keep = _keep(i)
-    seen = np.tri(*keep.shape[2:], start, dtype=bool)
+    seen = np.tri(keep.shape[2], keep.shape[3], start, dtype=bool)
     return i.but(causal=False, mask=keep & seen) if i.causal else i
 
 
@@ -182,4 +182,4 @@ AXES = (
 )
 # fmt: on
 
-ENTRIES: tuple[tuple[Mapping[str, tuple[str, ...]], Fault], ...] = POSITIONS + MASKS + SCALES + AXES
+ENTRIES = POSITIONS + MASKS + SCALES + AXES

@@ -58,13 +58,12 @@ class UnmaskedChunk:
     """A decoder whose step hides nothing: tokens that arrive together see one another."""
 
     def __init__(self) -> None:
-        self.k: Tensor | None = None
-        self.v: Tensor | None = None
+        self.kept: list[tuple[Tensor, Tensor]] = []
 
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        self.k = k if self.k is None else torch.cat((self.k, k), dim=2)
-        self.v = v if self.v is None else torch.cat((self.v, v), dim=2)
-        return _score(q, self.k).softmax(-1) @ self.v
+        self.kept.append((k, v))
+        keys, values = (torch.cat(pieces, dim=2) for pieces in zip(*self.kept, strict=True))
+        return _score(q, keys).softmax(-1) @ values
 
 
 class ForgetfulDecoder(UnmaskedChunk):
@@ -74,9 +73,8 @@ class ForgetfulDecoder(UnmaskedChunk):
         return torch.cat([self._one(*(x[:, :, n : n + 1] for x in (q, k, v))) for n in range(q.shape[2])], dim=2)
 
     def _one(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        out = super().step(q, k, v)
-        self.k, self.v = self.k[:, :, -4:], self.v[:, :, -4:]
-        return out
+        self.kept = self.kept[-3:]
+        return super().step(q, k, v)
 
 
 # fmt: off

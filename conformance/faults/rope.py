@@ -137,16 +137,15 @@ class StepsFromZero:
 
     def __init__(self, base: float) -> None:
         self.base = base
-        self.k: Tensor | None = None
-        self.v: Tensor | None = None
+        self.kept: list[tuple[Tensor, Tensor]] = []
 
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         n = q.shape[2]
-        self.k = k if self.k is None else torch.cat((self.k, k), dim=2)
-        self.v = v if self.v is None else torch.cat((self.v, v), dim=2)
-        at = torch.arange(self.k.shape[2])
-        score = _half(q, torch.arange(n), self.base) @ _half(self.k, at, self.base).transpose(-1, -2) * q.shape[-1] ** -0.5
-        return score.masked_fill(at > at[-n:, None], -torch.inf).softmax(-1) @ self.v
+        self.kept.append((k, v))
+        keys, values = (torch.cat(pieces, dim=2) for pieces in zip(*self.kept, strict=True))
+        at = torch.arange(keys.shape[2])
+        score = _half(q, torch.arange(n), self.base) @ _half(keys, at, self.base).transpose(-1, -2) * q.shape[-1] ** -0.5
+        return score.masked_fill(at > at[-n:, None], -torch.inf).softmax(-1) @ values
 
 
 def in_place(x: Tensor, positions: Tensor, base: float) -> Tensor:

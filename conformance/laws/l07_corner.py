@@ -7,6 +7,7 @@ from relpos.conformance.expected import parts, visible
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import units
@@ -59,6 +60,10 @@ def _applies(subject: Subject) -> str | None:
     return None if masked else "no mask and no causal flag is asked for"
 
 
+def _pinned(subject: Subject) -> list[Plan]:
+    return [smoke_plan(subject).but(causal=True)] if "causal" in subject.asks else []
+
+
 LAW = Law(
     name="L7",
     title="masks hide what they should",
@@ -68,5 +73,6 @@ LAW = Law(
         subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=True, scales=False
     ),
     applies=_applies,
+    pinned=_pinned,
     share=0.4,
 )

@@ -8,6 +8,7 @@ from relpos.conformance.expected import AXES
 from relpos.conformance.judge import LawFailure, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -120,5 +121,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=lambda subject: [smoke_plan(subject)],
     share=0.4,
 )

@@ -8,6 +8,7 @@ from relpos.conformance.expected import AXES
 from relpos.conformance.judge import compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -73,6 +74,10 @@ def _applies(subject: Subject) -> str | None:
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     plan = draw(plans(subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=False))
+    return _from_zero(subject, plan, draw(st.integers(1, 40)))
+
+
+def _from_zero(subject: Subject, plan: Plan, longer: int) -> Plan:
     n = max(plan.query_length, 2)
     positions = tuple(range(n)) if subject.positions == "arbitrary" else None
     return plan.but(
@@ -81,7 +86,7 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
         offset=0,
         query_positions=positions,
         key_positions=positions,
-        extra={"longer": draw(st.integers(1, 40))},
+        extra={"longer": longer},
     )
 
 
@@ -92,5 +97,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=lambda subject: [_from_zero(subject, smoke_plan(subject), 30)],
     share=0.3,
 )

@@ -12,6 +12,8 @@ from relpos.conformance.judge import LawFailure, compare, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.precision import rounded
+from relpos.conformance.settings import sized
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 
@@ -72,9 +74,14 @@ def _applies(subject: Subject) -> str | None:
     return None if told else "it has no float input"
 
 
-def _settings(subject: Subject) -> dict:
-    from relpos.conformance.settings import sized
+def _pinned(subject: Subject) -> list[Plan]:
+    """Each input alone, the others frozen, and all together; a table shorter than the keys, so that rows repeat."""
+    plan = smoke_plan(subject, batch=2, heads=2, query_length=3, key_length=4, head_dim=4)
+    count = len(float_names(subject, prepared(subject, plan)))
+    return [plan.but(extra={"subset": subset}) for subset in (0, *(1 << bit for bit in range(count)))]
 
+
+def _settings(subject: Subject) -> dict:
     return sized(subject.cls, subject.fixed)
 
 
@@ -91,6 +98,7 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     claimed=_claimed,
     share=0.5,
 )

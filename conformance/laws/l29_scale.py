@@ -13,6 +13,7 @@ from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 
@@ -67,6 +68,11 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     return within_reach(subject, plan)
 
 
+def _pinned(subject: Subject) -> list[Plan]:
+    plan = smoke_plan(subject, head_dim=16)
+    return [plan, plan.but(scale=0.5)] if "scale" in subject.asks else [plan]
+
+
 def _applies(subject: Subject) -> str | None:
     return None if subject.level in ("logits", "attention") else "judged on logits and attention"
 
@@ -78,5 +84,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.3,
 )
