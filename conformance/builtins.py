@@ -1,22 +1,35 @@
-"""The implementations that ship with relpos, found by listing `impls/`."""
+"""What ships with relpos and is judged by it: the definitions first, then the implementations found by listing `impls/`."""
 
 from importlib import import_module
 
+from relpos.conformance.expected import forms_levels
 from relpos.conformance.loading import load
-from relpos.spec.registry import schemes
+from relpos.spec.registry import schemes, settings_class
+
+
+def definitions(scheme: str | None = None) -> dict[str, str]:
+    """Every definition at every level, such as "alibi as bias", with what `--impl` takes for it."""
+    found: dict[str, str] = {}
+    for name in schemes() if scheme is None else (scheme,):
+        form = settings_class(name).form
+        for level in forms_levels(settings_class(name)):
+            word = form if level == "contribution" else level
+            found[f"{name} as {word}"] = f"relpos.conformance.planting:{name}_as_{level}"
+    return found
 
 
 def builtins(scheme: str | None = None) -> dict[str, str]:
-    """Names such as "alibi/toeplitz", each with what `--impl` takes for it."""
+    """Every implementation, such as "alibi/toeplitz", with what `--impl` takes for it."""
     found: dict[str, str] = {}
     for name in schemes() if scheme is None else (scheme,):
         module = import_module(f"relpos.impls.{name}")
         for variant, value in vars(module).items():
-            if not variant.startswith("_") and "__relpos__" in getattr(value, "__dict__", {}) and value.__module__ == module.__name__:
+            marked = "__relpos__" in getattr(value, "__dict__", {}) and value.__module__ == module.__name__
+            if marked and not variant.startswith("_"):
                 found[f"{name}/{variant}"] = f"relpos.impls.{name}:{variant}"
     return found
 
 
 def builtin(name: str) -> object:
-    """A built-in by its name."""
+    """An implementation by its name."""
     return load(builtins(name.partition("/")[0])[name])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from relpos.conformance import console
-from relpos.conformance.builtins import builtins
+from relpos.conformance.builtins import builtins, definitions
 from relpos.conformance.certificate import certificate, certificate_name, dumps
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.isolated import PATIENCE_SECONDS, Request, judge_isolated
@@ -143,12 +143,13 @@ def run_builtins(options: argparse.Namespace) -> int:
     """Judge every built-in."""
     if options.scheme is not None:
         settings_class(options.scheme)
-    jobs = {label: (spec, {}) for label, spec in builtins(options.scheme).items()}
+    # The definitions first: who judges must pass its own laws.
+    jobs = {label: (spec, {}) for label, spec in {**definitions(options.scheme), **builtins(options.scheme)}.items()}
     rows, code = judge_rows(jobs, options.profile)
     if options.certificates is not None:
         options.certificates.mkdir(parents=True, exist_ok=True)
         for label, verdict in rows.items():
-            if isinstance(verdict, Verdict):
+            if isinstance(verdict, Verdict) and label in builtins(options.scheme):
                 text = dumps(certificate(verdict)) + "\n"
                 (options.certificates / certificate_name(label)).write_text(text, encoding="utf-8")
     return code

@@ -14,7 +14,7 @@ from relpos.conformance.faults.api import Fault, Planted
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.subject import Subject, plug_in
 from relpos.spec.positions import Explicit
-from relpos.spec.registry import settings_class
+from relpos.spec.registry import schemes, settings_class
 
 NO_FAULT = Fault("none", "no fault", law="")
 
@@ -25,8 +25,21 @@ def plant(scheme: str, level: str, fault: Fault | Planted = NO_FAULT) -> Subject
     if isinstance(fault, Planted):
         return plug_in(fault.target, spec=name, scheme=scheme, given=fault.settings, claims=fault.claims)
     target = _maker(settings_class(scheme).form, level)(fault)
-    claims = {"level": level, "gradient": False, "binds": ("num_kv_heads",), **fault.claims}
-    return plug_in(target, spec=name, scheme=scheme, given=fault.settings, claims=claims)
+    return plug_in(target, spec=name, scheme=scheme, given=fault.settings, claims={**_claims(level), **fault.claims})
+
+
+def __getattr__(name: str) -> Any:
+    """`alibi_as_contribution` and so on: a definition under a name that `--impl` can take."""
+    scheme, found, level = name.partition("_as_")
+    if not found or scheme not in schemes() or level not in forms_levels(settings_class(scheme)):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    target = _maker(settings_class(scheme).form, level)(NO_FAULT)
+    target.__relpos__ = {"scheme": scheme, **_claims(level)}  # type: ignore[attr-defined]
+    return target
+
+
+def _claims(level: str) -> dict[str, Any]:
+    return {"level": level, "gradient": False, "binds": ("num_kv_heads",)}
 
 
 def levels_of(scheme: str, fault: Fault | Planted) -> tuple[str, ...]:
