@@ -1,7 +1,6 @@
 """What the definition says an implementation returns, with the size of every element's rounding bound."""
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from relpos.conformance.magnitude import (
     seen_values,
 )
 from relpos.conformance.plan import Inputs
-from relpos.spec.attention import allowed, attention, logits, placed, repeated, softmax
+from relpos.spec.attention import allowed, attention, default_scale, logits, placed, repeated, softmax
 
 # Axes of every result, by name: what a message calls them.
 AXES: dict[str, tuple[str, ...]] = {
@@ -51,8 +50,8 @@ def expected(inputs: Inputs, level: str) -> dict[str, Expected]:
 
 
 def scale_of(inputs: Inputs) -> float:
-    """The scale in force: the given one, else 1/√D."""
-    return 1.0 / sqrt(inputs.q.shape[-1]) if inputs.scale is None else inputs.scale
+    """The scale in force: the given one, else the scheme's."""
+    return default_scale(inputs.settings, inputs.q.shape[-1]) if inputs.scale is None else inputs.scale
 
 
 def visible(inputs: Inputs) -> np.ndarray:

@@ -5,7 +5,7 @@
     out[b, h, i]      = Σ_j weight[b, h, i, j] · v[b, g, j]  +  position value term
 
 q       [B, H, Lq, D]     k, v [B, Hkv, Lk, D] with H a multiple of Hkv: query head h reads g = h // (H / Hkv)
-scale   1/√D unless given; it multiplies q·k once (and the position term only where the scheme says so)
+scale   1/√D, or the scheme's own, unless given; it multiplies q·k once (and the position term only where the scheme says so)
 
 Edges, by decision:
     mask          boolean, True = may attend, [Lq, Lk], [B, Lq, Lk], [B, 1, Lq, Lk] or [B, H, Lq, Lk]
@@ -82,6 +82,11 @@ def placed(settings: Any, x: np.ndarray, positions: Positions, role: str) -> np.
     return x
 
 
+def default_scale(settings: Any, head_dim: int) -> float:
+    """1/√D, unless the scheme has a scale of its own (`settings.scale(head_dim)`)."""
+    return settings.scale(head_dim) if hasattr(settings, "scale") else 1.0 / sqrt(head_dim)
+
+
 def position_term(
     settings: Any, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, scale: float
 ) -> np.ndarray:
@@ -112,7 +117,7 @@ def logits(
     q, k = _float64(q), _float64(k)
     params = {name: _float64(value) for name, value in params.items()}
     _check_sizes(settings, q, k, query_positions, key_positions)
-    scale = 1.0 / sqrt(q.shape[-1]) if scale is None else scale
+    scale = default_scale(settings, q.shape[-1]) if scale is None else scale
     k = repeated(k, q.shape[1])
     term = position_term(settings, params, q, k, query_positions, key_positions, scale)
     q, k = placed(settings, q, query_positions, "query"), placed(settings, k, key_positions, "key")
@@ -154,10 +159,9 @@ def attention(
     score = logits(settings, params, q, k, query_positions, key_positions, scale=scale)
     visible = allowed(score.shape, query_positions, key_positions, mask=mask, causal=causal)
     weights = softmax(score, visible)
+    _check_values(np.shape(v), np.shape(k))
     params = {name: _float64(value) for name, value in params.items()}
     v = placed(settings, repeated(_float64(v), len(score[0])), key_positions, "value")
-    if v.shape[2] != score.shape[3]:
-        raise AttentionError(f"attention: `v` must have one row per key, {score.shape[3]}, got {v.shape[2]}.")
     out = np.zeros((*score.shape[:3], v.shape[-1]))
     for b, h, i in np.ndindex(out.shape[:3]):
         for j in range(v.shape[2]):
@@ -185,6 +189,13 @@ def _checked_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return mask[:, None] if mask.ndim == 3 else mask
 
 
+def _check_values(v: tuple[int, ...], k: tuple[int, ...]) -> None:
+    if v[:2] != k[:2]:
+        raise AttentionError(f"attention: `v` must have the samples and heads of k, {list(k[:2])}, got {list(v[:2])}.")
+    if v[2] != k[2]:
+        raise AttentionError(f"attention: `v` must have one row per key, {k[2]}, got {v[2]}.")
+
+
 def _check_sizes(settings: Any, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions) -> None:
     for name, positions, length in (
         ("query_positions", query_positions, q.shape[2]),
@@ -195,6 +206,8 @@ def _check_sizes(settings: Any, q: np.ndarray, k: np.ndarray, query_positions: P
         if positions.array().ndim == 2 and len(positions.array()) != len(q):
             rows = len(positions.array())
             raise PositionError(f"attention: `{name}` must have one row per sample, {len(q)}, got {rows}.")
+    if len(k) != len(q):
+        raise AttentionError(f"attention: `k` must have the samples of q, {len(q)}, got {len(k)}.")
     if q.shape[1] % k.shape[1]:
         raise PositionError(f"attention: {q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly; make it a multiple.")
     for name, size in (("num_heads", q.shape[1]), ("head_dim", q.shape[3]), ("embed_dim", q.shape[3])):

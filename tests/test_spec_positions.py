@@ -8,6 +8,19 @@ from relpos.spec.positions import Explicit, Range
 
 REFUSED = [
     (lambda: Range(0, -1), "positions: `length` must be 0 or more, got -1. An empty range has length 0."),
+    (lambda: Range(0.5, 2), "positions: `start` must be a whole number, got 0.5."),
+    (lambda: Range("0", 2), "positions: `start` must be a whole number, got '0'."),
+    (lambda: Range(True, 2), "positions: `start` must be a whole number, got True."),
+    (lambda: Range(0, 2.0), "positions: `length` must be a whole number, got 2.0."),
+    (lambda: Range(0, None), "positions: `length` must be a whole number, got None."),
+    (
+        lambda: Explicit(np.array([0, 2**63], dtype=np.uint64)),
+        "positions: `values` must fit into int64, got 9223372036854775808.",
+    ),
+    (
+        lambda: Explicit([[0, 1], [2, 3]]).row(2),
+        "positions: there is no row for sample 2; 2 are listed, one per sample.",
+    ),
     (lambda: Explicit([0.0, 1.0]), "positions: `values` must be whole numbers, got dtype float64. Convert them before."),
     (lambda: Explicit([True, False]), "positions: `values` must be whole numbers, got dtype bool. Convert them before."),
     (
@@ -45,6 +58,11 @@ def test_a_range_is_the_explicit_positions_it_counts(start, length):
     assert len(positions) == len(listed) == length
     assert positions.array().dtype == listed.array().dtype == np.int64
     assert np.array_equal(positions.array(), listed.array())
+
+
+def test_numpy_integers_are_whole_numbers():
+    assert list(Range(np.int64(5), np.int32(2))) == [5, 6]
+    assert list(Explicit(np.array([2**63 - 1], dtype=np.uint64))) == [2**63 - 1]
 
 
 @pytest.mark.parametrize("sample", [0, 1, 7])

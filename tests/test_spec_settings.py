@@ -51,6 +51,11 @@ REFUSED_SETTINGS = [
         {"num_heads": 3, "distance": "half_half"},
         'alibi: `num_heads` must be even under distance="half_half", got 3. Half look back, half ahead.',
     ),
+    (
+        ALiBi,
+        {"num_heads": 8, "distance": "half_half", "num_biased_heads": 3},
+        'alibi: `num_biased_heads` must be even under distance="half_half", got 3. Half look back, half ahead.',
+    ),
     (RoPE, {"head_dim": 0}, "rope: `head_dim` must be at least 1, got 0."),
     (RoPE, {"head_dim": 5}, "rope: `head_dim` must be even, got 5. Or turn fewer columns with an even `rotary_dim`."),
     (RoPE, {"head_dim": 8, "rotary_dim": 3}, "rope: `rotary_dim` must be even and from 0 to head_dim = 8, got 3."),

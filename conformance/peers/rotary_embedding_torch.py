@@ -34,7 +34,7 @@ COLLIDE = Deviation(
     says="differs from the definition",
     also=("L2", "L3", "L4", "L20", "L21"),
     reason="Positions are counted in the dtype of the tensor, so in bfloat16 neighbours past 256 share one.",
-    bound="Position p becomes the nearest bfloat16 number, up to p/256 away; none up to 256.",
+    bound="Position p becomes the nearest bfloat16 number, up to p/128 away (row, then offset + row); exact up to 256.",
     witness='{"settings":{"head_dim":8},"head_dim":8,"offset":257,"dtype":"bfloat16"}',
 )
 POISONED = Deviation(

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from relpos.conformance import console
 from relpos.conformance.laws import law
+from relpos.conformance.loading import load
 from relpos.conformance.many import judge_many
 from relpos.conformance.message import again
 from relpos.conformance.peers.record import Deviation, Peer
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
 from relpos.conformance.runner import FAIL, PASS, LawResult, replay
+from relpos.conformance.subject import plug_in
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
 
 MACHINERY = {"__init__", "record", "run"}
@@ -126,7 +128,7 @@ def held(peer: Peer, verdict: Verdict | str) -> Finding:
     """One verdict against the record."""
     if isinstance(verdict, str):
         return Finding(peer, verdict, (), (f"nothing was judged: {verdict}",))
-    witnessed = tuple((d, replay(law(d.law), verdict.subject, Plan.from_json(d.witness))) for d in peer.deviations)
+    witnessed = tuple((d, shown(d, peer)) for d in peer.deviations)
     surprises = [line for d, result in witnessed if (line := stale(d, result))]
     unknown = [r for r in verdict.failures if not known(peer, r)]
     surprises += [f"{r.law.name} fails and no deviation on record says so: {r.reason}" for r in unknown]
@@ -136,6 +138,12 @@ def held(peer: Peer, verdict: Verdict | str) -> Finding:
     elif not peer.deviations and not peer.instead and verdict.word != CONFORMS and not surprises:
         surprises.append(f"recorded as conforming; it is: {verdict.word}")
     return Finding(peer, verdict, witnessed, tuple(surprises))
+
+
+def shown(deviation: Deviation, peer: Peer) -> LawResult:
+    """What comes of a deviation's witness now. Plugged in again: a verdict from another process cannot be called."""
+    subject = plug_in(load(peer.implementation), spec=peer.implementation, **peer.options)
+    return replay(law(deviation.law), subject, Plan.from_json(deviation.witness))
 
 
 def stale(deviation: Deviation, result: LawResult) -> str:

@@ -66,8 +66,8 @@ FALCON = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
 LAST = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
 CAUSAL = {"corner": "bottom-right", "softmax": "causal"}
 
-# Half a unit in the last of 8 bits, in the slope and again in the product, against float32: 2 · 2⁻⁹ / 2⁻²⁴.
-BFLOAT16_IN_FLOAT32 = 2.0**16
+# Slope, position and product are each rounded to 8 bits, against 24 in float32: 3 · 2⁻⁸ / 2⁻²⁴.
+BFLOAT16_IN_FLOAT32 = 3 * 2.0**16
 
 NINE_HEADS = '{"settings":{"num_heads":9},"heads":9,"query_length":2,"key_length":2}'
 ROUNDED = Deviation(
@@ -75,8 +75,8 @@ ROUNDED = Deviation(
     law="L10",
     says="weights of key 0",
     also=("L1", "L2", "L3", "L11", "L20"),
-    reason="Slopes and bias are rounded to bfloat16 in every working dtype.",
-    bound="2⁻⁸ of a bias. Exact up to 8 heads and position 256.",
+    reason="Slopes, positions and bias are rounded to bfloat16 in every working dtype.",
+    bound="3 · 2⁻⁸ of a bias. Exact up to 8 heads and position 256.",
     units=BFLOAT16_IN_FLOAT32,
     witness='{"settings":{"num_heads":9,"scale_bias":true},"heads":9,"query_length":2,"key_length":2,"causal":true}',
 )
