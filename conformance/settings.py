@@ -89,7 +89,8 @@ def shapes_depend_on(cls: type[Any], name: str, parameter: str) -> bool:
     """Whether a setting shows in the shape of a learned parameter, so that an implementation can read it there."""
     base = smallest(cls)
     step = 2 if name in SIZES else 1
-    changed = {**base, name: base.get(name, 0) + step} if isinstance(base.get(name, 0), int) else base
+    now = getattr(cls(**base), name)
+    changed = {**base, name: now + step} if isinstance(now, int) and not isinstance(now, bool) else base
     try:
         return cls(**base).parameters().get(parameter) != cls(**changed).parameters().get(parameter)
     except SettingsError:

@@ -34,9 +34,10 @@ class CachedBias(nn.Module):
 
     def __init__(self, settings: Clipped) -> None:
         super().__init__()
+        self.settings = settings
         columns = settings.num_heads if settings.heads == "own" else 1
         self.table = nn.Parameter(torch.empty(_length(settings), columns))
-        self._line = Window(lambda far, dtype, device: _rows(settings, far), dim=0)
+        self._line = Window(self._kept, dim=0)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -47,6 +48,10 @@ class CachedBias(nn.Module):
         span = 1 - query_length - offset, key_length - offset
         rows = self._line(*span, torch.int64, self.table.device)
         return matrix(line(self.table, rows), key_length).to(self.table.dtype)
+
+    def _kept(self, far: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+        del dtype, device  # rows are whole numbers, where the distances are
+        return _rows(self.settings, far)
 
 
 @implements(

@@ -40,7 +40,7 @@ class CachedBias(nn.Module):
         self.settings = settings
         shape = (settings.num_buckets, settings.num_heads)
         self.table = None if settings.cross_attention else nn.Parameter(torch.empty(shape))
-        self._line = Window(lambda far, dtype, device: _buckets(settings, far), dim=0)
+        self._line = Window(self._kept, dim=0)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -54,6 +54,10 @@ class CachedBias(nn.Module):
         span = 1 - query_length - offset, key_length - offset
         rows = self._line(*span, torch.int64, self.table.device)
         return matrix(line(self.table, rows), key_length).to(self.table.dtype)
+
+    def _kept(self, far: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+        del dtype, device  # rows are whole numbers, where the distances are
+        return _buckets(self.settings, far)
 
 
 @implements(

@@ -105,6 +105,10 @@ class T5:
             return base + n
         return base + E + max(t for t in range(S) if n**S >= D**t * E ** (S - t))
 
+    def row(self, i: int, j: int) -> int:
+        """The row of the table for the query at i and the key at j."""
+        return self.bucket(j - i if self.sign == "key_minus_query" else i - j)
+
     def bias(self, params: dict, query_positions: Positions, key_positions: Positions) -> np.ndarray:
         """table[bucket(j − i), h], shape [H, Lq, Lk]."""
         bias = np.zeros((self.num_heads, len(query_positions), len(key_positions)))
@@ -113,8 +117,7 @@ class T5:
         for h in range(self.num_heads):
             for a, i in enumerate(query_positions):
                 for b, j in enumerate(key_positions):
-                    r = j - i if self.sign == "key_minus_query" else i - j
-                    bias[h, a, b] = params["table"][self.bucket(r), h]
+                    bias[h, a, b] = params["table"][self.row(i, j), h]
         return bias
 
     def _one_way(self) -> int:
