@@ -19,6 +19,9 @@ def smallest(cls: type[Any], **given: Any) -> dict[str, Any]:
 
 def sized(cls: type[Any], given: dict[str, Any]) -> dict[str, Any]:
     """All settings: the given ones, and sizes large enough for them to be legal (a partial width needs a head that wide)."""
+    values = smallest(cls, **given)
+    if legal(cls, values):
+        return values
     values = dict(given)
     for field in fields(cls):
         if field.name in SIZES and field.name not in values:

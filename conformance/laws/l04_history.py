@@ -15,6 +15,7 @@ from relpos.conformance.loading import reload
 from relpos.conformance.placing import moved, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.reading import to_numpy
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -95,7 +96,10 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     first = draw(plans(subject, contents=("normal",)))
     calls = []
     for _ in range(draw(st.integers(1, 3))):
-        other = draw(plans(subject, contents=("normal",))) if draw(st.booleans()) else _elsewhere(draw, subject, first)
+        kinds = ("elsewhere", "other", "trained") if subject.owns_parameters else ("elsewhere", "other")
+        kind = draw(st.sampled_from(kinds))
+        other = draw(plans(subject, contents=("normal",))) if kind == "other" else _elsewhere(draw, subject, first)
+        other = first.but(seed=first.seed + 1) if kind == "trained" else other  # the same call with other parameters
         same = {n: getattr(first, n) for n in ("settings", "heads", "kv_heads", "head_dim")}
         calls.append(within_reach(subject.but(given={**subject.given, **first.settings}), other.but(**same)).to_json())
     return first.but(extra={"calls": tuple(calls)})
@@ -114,6 +118,12 @@ def _elsewhere(draw: st.DrawFn, subject: Subject, first: Plan) -> Plan:
     return first.but(offset=max(first.key_length - first.query_length - step, 0))
 
 
+def _pinned(subject: Subject) -> list[Plan]:
+    """The same call again after everything else in it changed: content, and parameters that a module owns."""
+    plan = smoke_plan(subject)
+    return [plan.but(extra={"calls": (plan.but(seed=plan.seed + 1).to_json(),)})]
+
+
 def _applies(subject: Subject) -> str | None:
     if subject.kind in ("decoder", "score_mod"):
         return "a decoder is fresh for every sequence; a score_mod keeps nothing"
@@ -127,5 +137,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.4,
 )

@@ -18,29 +18,48 @@ REACH = 300  # distances tried each way: every edge of 32 buckets up to 256, and
 STEP = 1 / 16  # between rows of the ramp: powers of e to 257 rows stay within float32, and every number is exact in 16 bits
 SLACK = 0.25  # of a row; numbers between rows are no row
 EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}  # whole numbers that a dtype holds
+COLUMNS = 48  # of the values, each of which shows the weight of one key
 NOTHING = -1  # the row of a pair that has no bias
 
 
 def check(subject: Subject, plan: Plan) -> float:
-    """The table is a ramp, (row + 1)·STEP, and there is no content: what comes back says which row was read."""
+    """The table is a ramp, (row + 1)·STEP, and there is no content: what comes back says which row was read.
+
+    Weights say it up to a constant per query, and as many of them are seen as v has columns: those beside edges. Rows that
+    rise with distance and are right on both sides of every edge are right everywhere.
+    """
     given = prepared(subject, plan)
     if "table" not in given.params:
         return 0.0
-    probe = _probe(subject, given)
-    want = _prescribed(probe)
-    got, seen = _read(subject, probe, want)
+    want = _prescribed(given)
+    shown = _shown(subject, given, want)
+    probe = _probe(given, shown)
+    got, seen = _read(subject, probe, want, shown)
     wrong = seen & ~(np.abs(got - want) <= SLACK)
     if wrong.any():
         raise LawFailure(_words(probe, got, want, wrong), plan=plan)
     return 0.0
 
 
-def _probe(subject: Subject, given: Inputs) -> Inputs:
+def _shown(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
+    """Keys whose weights are looked at: the first and last query's own, then those on both sides of an edge, then any."""
+    n, width = want.shape[1], given.v.shape[-1]
+    if subject.level != "attention" or n <= width:
+        return np.arange(n)
+    keys = list(given.key_positions)
+    own = {keys.index(i) for i in (list(given.query_positions)[0], list(given.query_positions)[-1])}
+    edges = {int(j) for row in want[[0, -1]] for e in np.flatnonzero(np.diff(row)) for j in (e, e + 1)} - own
+    rest = sorted(set(range(n)) - edges - own)
+    order = np.random.default_rng(given.plan.seed)
+    return np.array([*own, *order.permutation(sorted(edges)), *order.permutation(rest)], dtype=np.int64)[:width]
+
+
+def _probe(given: Inputs, shown: np.ndarray) -> Inputs:
     rows, columns = given.params["table"].shape
     ramp = np.repeat(STEP * np.arange(1, rows + 1)[:, None], columns, axis=1)
     v = np.zeros_like(given.v)
-    if subject.level == "attention":
-        v[:] = np.eye(*v.shape[-2:])  # the output is then the weights
+    for column, key in enumerate(shown[: v.shape[-1]]):
+        v[..., key, column] = 1.0  # the output is then the weights of these keys
     return given.but(params={"table": ramp}, q=np.zeros_like(given.q), k=np.zeros_like(given.k), v=v)
 
 
@@ -55,11 +74,16 @@ def _prescribed(given: Inputs) -> np.ndarray:
     return np.array([[known[i - j] for j in keys] for i in queries])
 
 
-def _read(subject: Subject, given: Inputs, want: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _read(subject: Subject, given: Inputs, want: np.ndarray, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows as the implementation reads them, [H, Lq, Lk], and where that can be said."""
     value = next(iter(answer(subject, given).values()))
     value = value if value.ndim == 3 else value[0]
-    seen = np.ones(value.shape, dtype=bool)
+    seen = np.ones((len(value), *want.shape), dtype=bool)
+    if subject.level == "attention":
+        weights = np.ones(seen.shape)
+        weights[..., shown] = value[..., : len(shown)]
+        seen[..., [j for j in range(want.shape[1]) if j not in set(shown)]] = seen[:, 1:-1] = False
+        value = weights
     past_only = given.causal or subject.card.softmax == "causal"
     if past_only:
         seen &= past(given, (*given.q.shape[:3], len(given.key_positions)))[0]
@@ -99,9 +123,14 @@ def _laid_out(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
     return plan.but(
         batch=1, kv_heads=None, query_length=len(queries), key_length=len(keys), mask="none", content="zeros",
         offset=0 if square or listed else reach, query_positions=queries if listed else None,
-        key_positions=keys if listed else None, head_dim=len(keys) if subject.level == "attention" else plan.head_dim,
+        key_positions=keys if listed else None, head_dim=_width(subject, plan),
         dtype=_dtype(subject, plan),
     )  # fmt: skip
+
+
+def _width(subject: Subject, plan: Plan) -> int:
+    free = subject.level == "attention" and not {"head_dim", "embed_dim"} & set(plan.settings)
+    return COLUMNS if free else plan.head_dim
 
 
 def _dtype(subject: Subject, plan: Plan) -> str:
