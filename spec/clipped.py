@@ -17,8 +17,8 @@ array([[1, 0, 0],
        [2, 2, 1]])
 
 Source: folklore. The scalar form of Shaw, Uszkoreit & Vaswani, "Self-Attention with Relative Position Representations",
-2018, as popular articles print it; no paper defines it under this name. Its vector form, q_i · e[r], is shaw with
-tables="relative_key" and clipping.
+2018, as popular articles print it; no paper defines it under this name. Its vector form, q_i · e[r], is the key term of
+shaw with sign="query_minus_key".
 """
 
 from dataclasses import dataclass
