@@ -6,8 +6,6 @@ Only rows are kept between calls, never numbers of the table, which change with 
 bias looks up the row past the end, which reads 0.
 """
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor, nn
 

@@ -79,8 +79,8 @@ class T5:
         way = "both ways" if self.bidirectional else "one way"
         require(self, "num_buckets", self.num_buckets >= least, f"at least {least} ({way})", "Fewer leave no exact bucket.")
         exact = self._exact()
-        beyond = f"more than the exact range, {exact}"
-        require(self, "max_distance", self.max_distance > exact, beyond, "Public code then gives descending or negative buckets.")
+        beyond, hint = f"more than the exact range, {exact}", "Public code then gives descending or negative buckets."
+        require(self, "max_distance", self.max_distance > exact, beyond, hint)
 
     @property
     def claims(self) -> frozenset[str]:

@@ -128,6 +128,14 @@ def turned(x, positions, θ, *, mirrored=False):
     return torch.stack([a * c - b * s, a * s + b * (-c if mirrored else c)], -1).flatten(-2)
 
 
+@implements("t5", settings={"num_buckets": 32, "max_distance": 128, "bidirectional": False})
+def last_bucket_late(table, query_positions, key_positions):
+    """The last bucket begins at 128, not at 113, where the logarithm puts it."""
+    n = (query_positions[:, None] - key_positions).clamp(min=0)
+    far = 16 + (torch.log(n.clamp(min=1) / 16) / torch.log(torch.tensor(8.0)) * 16).long()
+    return table[torch.where(n < 16, n, far.clamp(max=30)).masked_fill(n >= 128, 31)].permute(2, 0, 1)
+
+
 @implements("rope")
 def lengthened(x, positions):
     """A sign is missing: turned columns do not keep their length."""

@@ -42,7 +42,7 @@ def _refusals() -> dict[tuple[str, str], str]:
 NOT_EXPRESSIBLE = _refusals()
 INPUTS = {
     "t5__buckets.npz": {"relative_position"},
-    **dict.fromkeys(BIASES, {"table_buckets_by_heads"}),
+    **{name: {"table_buckets_by_heads"} for name in BIASES},
     ENCODER: {"x", "key_padding_mask", "relative_attention_bias_weight", *(f"{n}_weight" for n in "qkvo")},
     DEGENERATE: _named(DEGENERATE, "relative_position"),
     SCAN: {name for name in load(SCAN).arrays if name.endswith(" settings")},
@@ -99,8 +99,9 @@ def _at_edges(golden: Golden) -> dict[str, Match]:
             continue
         told = golden[f"{name} settings"]
         beside = name != "lower_edges_exact"
-        got = [n if _edge(T5(1, int(N), int(D), bool(both)), int(n), beside) else -1 for n, (N, D, both) in zip(golden[name], told, strict=True)]
-        matches[name] = Match("the settings listed beside it", np.array(got))
+        each = [(int(n), T5(1, int(N), int(D), bool(both))) for n, (N, D, both) in zip(golden[name], told, strict=True)]
+        got = np.array([n if _edge(settings, n, beside) else -1 for n, settings in each])
+        matches[name] = Match("the settings listed beside it", got)
     return matches
 
 

@@ -12,15 +12,16 @@ from relpos.conformance.faults.registry import faults
 from relpos.conformance.laws import l12_buckets as rows
 from relpos.conformance.laws import laws
 from relpos.conformance.planting import plant
+from relpos.conformance.profiles import PROFILES
 from relpos.conformance.runner import FAIL
 from relpos.conformance.verdict import judge
-from relpos.conformance.profiles import PROFILES
 from relpos.impls import _tables, clipped, t5
 from relpos.spec.clipped import Clipped
 from relpos.spec.t5 import T5
 
 NAMES = [one.name for one in laws()]
 SMOKE = PROFILES["smoke"]
+SCAN = load("t5__float_boundary_scan.json")
 LEARNERS = ((t5.CachedBias, T5(2, 8, 20)), (clipped.CachedBias, Clipped(2, 3)))
 
 
@@ -54,10 +55,9 @@ def test_a_float32_logarithm_is_named_where_it_shows():
     assert verdict.diagnosis is not None and verdict.diagnosis.like == (fault.says,)
 
 
-@pytest.mark.parametrize("formula", [name for name in load("t5__float_boundary_scan.json").arrays if name.startswith("disagree")])
+@pytest.mark.parametrize("formula", [name for name in SCAN.arrays if name.startswith("disagree") and name.endswith("settings")])
 def test_no_float_formula_differs_at_the_published_settings(formula):
-    listed = load("t5__float_boundary_scan.json")[formula] if formula.endswith("settings") else []
-    assert not [row for row in listed if tuple(row[:2]) == (32, 128)]
+    assert not [row for row in SCAN[formula] if tuple(row[:2]) == (32, 128)]
 
 
 def test_a_bias_on_scaled_scores_is_told_apart():
@@ -67,8 +67,10 @@ def test_a_bias_on_scaled_scores_is_told_apart():
 
 
 def test_scaled_scores_are_told_apart():
-    subject = plugged(lambda q, k, table, query_positions, key_positions: s.x_transformers(q, k, table / q.shape[-1] ** 0.5,
-        query_positions, key_positions), "t5", level="logits")
+    def divided(q, k, table, query_positions, key_positions):
+        return s.x_transformers(q, k, table / q.shape[-1] ** 0.5, query_positions, key_positions)
+
+    subject = plugged(divided, "t5", level="logits")
     assert tried(subject, "L29")["L29"].reason == "1/√D is applied, which this scheme does not have"
 
 
@@ -90,8 +92,8 @@ def test_the_message_names_the_first_distance():
 
 @pytest.mark.parametrize("scheme", ["t5", "clipped"])
 def test_a_pair_of_rows_exchanged_beyond_every_ordinary_length_is_seen_at_attention_level(scheme):
-    settings = {"t5": {"num_buckets": 32, "max_distance": 256, "cross_attention": False}, "clipped": {"max_distance": 128}}[scheme]
-    module = {"t5": t5, "clipped": clipped}[scheme]
+    published = {"num_buckets": 32, "max_distance": 256, "cross_attention": False}
+    settings, module = {"t5": (published, t5), "clipped": ({"max_distance": 128}, clipped)}[scheme]
 
     def attention(settings, params, q, k, v, query_positions, key_positions):
         last = params["table"].shape[0] - 1

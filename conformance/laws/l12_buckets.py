@@ -28,7 +28,7 @@ def check(subject: Subject, plan: Plan) -> float:
     Weights say it up to a constant per query, and as many of them are seen as v has columns: those beside edges. Rows that
     rise with distance and are right on both sides of every edge are right everywhere.
     """
-    given = prepared(subject, plan)
+    given = prepared(subject, _laid_out(subject, plan, **plan.extra))
     if "table" not in given.params:
         return 0.0
     want = _prescribed(given)
@@ -46,8 +46,8 @@ def _shown(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
     n, width = want.shape[1], given.v.shape[-1]
     if subject.level != "attention" or n <= width:
         return np.arange(n)
-    keys = list(given.key_positions)
-    own = {keys.index(i) for i in (list(given.query_positions)[0], list(given.query_positions)[-1])}
+    keys, queries = list(given.key_positions), list(given.query_positions)
+    own = {keys.index(i) for i in (queries[0], queries[-1])}
     edges = {int(j) for row in want[[0, -1]] for e in np.flatnonzero(np.diff(row)) for j in (e, e + 1)} - own
     rest = sorted(set(range(n)) - edges - own)
     order = np.random.default_rng(given.plan.seed)
@@ -112,6 +112,16 @@ def _row(number: float) -> str:
     return "no row" if round(number) == NOTHING else f"row {round(number)}"
 
 
+def _told(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
+    """The plan in few words: hundreds of positions follow from its reach and start."""
+    start = start if subject.positions == "arbitrary" else 0
+    sizes = _laid_out(subject, plan, reach, start)
+    return plan.but(
+        batch=1, kv_heads=None, query_length=sizes.query_length, key_length=sizes.key_length, offset=0, content="normal",
+        query_positions=None, key_positions=None, dtype=_dtype(subject, plan), extra={"reach": reach, "start": start},
+    )  # fmt: skip
+
+
 def _laid_out(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
     """One query amid keys up to `reach` away on both sides; where lengths must be equal, as many queries as keys."""
     square = subject.one_length or subject.kind == "decoder" or subject.positions == "contiguous"
@@ -121,10 +131,8 @@ def _laid_out(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
     queries = keys if square else (start + reach,)
     listed = subject.positions == "arbitrary"
     return plan.but(
-        batch=1, kv_heads=None, query_length=len(queries), key_length=len(keys), mask="none", content="zeros",
-        offset=0 if square or listed else reach, query_positions=queries if listed else None,
-        key_positions=keys if listed else None, head_dim=_width(subject, plan),
-        dtype=_dtype(subject, plan),
+        query_length=len(queries), key_length=len(keys), offset=0 if square or listed else reach, extra={},
+        query_positions=queries if listed else None, key_positions=keys if listed else None, head_dim=_width(subject, plan),
     )  # fmt: skip
 
 
@@ -149,8 +157,7 @@ def _dtypes(subject: Subject, rows: int) -> list[str]:
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     plan = draw(plans(subject, masks=("none",), causal=False, far=False, listed=False, scales=False))
-    reach = draw(st.one_of(st.integers(1, 40), st.just(REACH)))
-    return _laid_out(subject, plan, reach, draw(st.integers(0, 64)))
+    return _told(subject, plan, draw(st.integers(1, REACH)), draw(st.integers(0, 64)))
 
 
 def _pinned(subject: Subject) -> list[Plan]:
@@ -161,7 +168,7 @@ def _pinned(subject: Subject) -> list[Plan]:
         settings = {**base.settings, **told}
         if len(told) == len(said) and legal(subject.cls, settings):
             found.append(base.but(settings=settings))
-    return [_laid_out(subject, plan, REACH, 7) for plan in found or [base]]
+    return [_told(subject, plan, REACH, 7) for plan in found or [base]]
 
 
 def _applies(subject: Subject) -> str | None:
