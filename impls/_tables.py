@@ -39,9 +39,7 @@ def distances(query_length: int, key_length: int, offset: int, device: torch.dev
     return torch.arange(1 - query_length - offset, key_length - offset, device=device)
 
 
-def under_line(
-    values: Tensor, q: Tensor, k: Tensor, v: Tensor, far: Tensor, *, causal: bool, scale: float
-) -> Tensor:
+def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, far: Tensor, *, causal: bool, scale: float) -> Tensor:
     """Attention [B, H, Lq, D] under a line [H, Lq + Lk − 1] of biases that is never copied into a matrix.
 
     far   the distances of the line, key minus query. The queries are turned over: bias[Lq−1−i, j] = line[i + j].
