@@ -16,6 +16,12 @@ WIDTH, MARGINS = 80, 7  # of a line, and what is neither label nor number in it
 HOPELESS = 1e6  # units; beyond it the number only says how small the bound is
 MARK = "◄"
 
+# Claims that a command line can repeat.
+SAID = (
+    "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient", "masked_nan",
+    "max_position", "max_length", "unclaimed",
+)  # fmt: skip
+
 
 def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
     """The message of one law, without its headline."""
@@ -162,7 +168,7 @@ def _claims(subject: Subject) -> dict[str, Any]:
     own = getattr(subject.target, "__relpos__", {})
     default = type(subject.card)()
     found = {}
-    for name in ("level", "softmax", "corner", "layout", "mask", "rename", "binds", "dtypes", "gradient", "masked_nan", "max_length"):
+    for name in SAID:
         value = getattr(subject.card, name)
         if value != getattr(default, name) and own.get(name) != value:
             found[name] = value

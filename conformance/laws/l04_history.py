@@ -15,10 +15,12 @@ from relpos.conformance.loading import reload
 from relpos.conformance.placing import moved, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.reading import to_numpy
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
+LONG = 300  # beyond 256, bfloat16 cannot count
 SCRIBBLE = 3.0  # written over whatever was returned; any value that no answer has would do
 
 
@@ -114,6 +116,18 @@ def _elsewhere(draw: st.DrawFn, subject: Subject, first: Plan) -> Plan:
     return first.but(offset=max(first.key_length - first.query_length - step, 0))
 
 
+def _pinned(subject: Subject) -> list[Plan]:
+    """A long call in the coarsest dtype, then a short one in float32: a table kept from the first would show."""
+    coarse = next((d for d in ("bfloat16", "float16") if d in subject.dtypes), None)
+    if coarse is None or "float32" not in subject.dtypes or subject.level != "contribution" or subject.form == "bias":
+        return []
+    short = smoke_plan(subject, batch=1, heads=2).but(dtype="float32")
+    n = min(LONG, subject.card.max_length or LONG)
+    rows = None if short.query_positions is None else tuple(range(n))
+    first = short.but(query_length=n, key_length=n, query_positions=rows, key_positions=rows, offset=0, dtype=coarse)
+    return [first.but(extra={"calls": (short.to_json(),)})]
+
+
 def _applies(subject: Subject) -> str | None:
     if subject.kind in ("decoder", "score_mod"):
         return "a decoder is fresh for every sequence; a score_mod keeps nothing"
@@ -127,5 +141,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.4,
 )
