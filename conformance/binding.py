@@ -104,4 +104,4 @@ class Provider:
     def _sense(self, keep: np.ndarray) -> Any:
         if self.card.mask == "additive":
             return self._float(np.where(keep, 0.0, -np.inf))
-        return self._whole(keep if self.card.mask == "true_keeps" else np.logical_not(keep))
+        return self._whole(keep if self.card.mask == "true_keeps" else np.array(np.logical_not(keep)))

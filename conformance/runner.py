@@ -21,6 +21,7 @@ from relpos.conformance.subject import Subject
 PASS, FAIL, NOT_CLAIMED, NOT_APPLICABLE, REFUSED = "pass", "fail", "not claimed", "not applicable", "refused"
 CLIMBS_FROM = 100  # inputs
 
+
 @dataclass(frozen=True)
 class LawResult:
     """What came of one law: verdict, inputs tried, largest error in units, or the failure."""

@@ -131,7 +131,9 @@ def plug_in(
     if not callable(target) and not hasattr(target, "step"):
         raise AdapterError(f"{spec} is a {type(target).__name__}, not something that can be called.")
     try:
-        card = Card.of({**getattr(target, "__relpos__", {}), **({"scheme": scheme} if scheme else {})}).with_claims(claims or {})
+        card = Card.of({**getattr(target, "__relpos__", {}), **({"scheme": scheme} if scheme else {})}).with_claims(
+            claims or {}
+        )
     except CardError as error:
         raise UsageError(f"{spec}: {error}") from None
     if card.scheme is None:

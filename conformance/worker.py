@@ -68,7 +68,9 @@ def _one(one: Law, subject: Subject, request: Request, journal: Path):
         plan = Plan.from_json(request.case)
         note(journal, plan)
         return replay(one, subject, plan)
-    return run_law(one, subject, profile(request.profile), seed_number=request.seed, journal=lambda _, plan: note(journal, plan))
+    return run_law(
+        one, subject, profile(request.profile), seed_number=request.seed, journal=lambda _, plan: note(journal, plan)
+    )
 
 
 def _explained(verdict: Verdict, subject: Subject) -> Verdict:

@@ -8,9 +8,7 @@ contiguous positions `attention_skew` multiplies q by the rows of all distances 
 All take every table and sign. The relative_key tables refuse a distance beyond `max_distance`.
 """
 
-from collections.abc import Callable
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn

@@ -131,7 +131,9 @@ def _chunks(draw: st.DrawFn, n: int) -> tuple[int, ...]:
 def _applies(subject: Subject) -> str | None:
     if subject.kind == "decoder":
         return None
-    if subject.positions == "contiguous" and (subject.card.corner != "bottom-right" or subject.form in ("rotation", "embedding")):
+    if subject.positions == "contiguous" and (
+        subject.card.corner != "bottom-right" or subject.form in ("rotation", "embedding")
+    ):
         return "it cannot be told where its queries lie (ask for offset or query_positions)"
     if subject.positions == "contiguous" and subject.level == "attention" and not _can_be_causal(subject):
         return "without a causal mask, a corner does not say which rows a chunk holds"

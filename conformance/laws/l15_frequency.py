@@ -73,7 +73,9 @@ def _applies(subject: Subject) -> str | None:
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    plan = draw(plans(subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=False))
+    plan = draw(
+        plans(subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=False)
+    )
     return _from_zero(subject, plan, draw(st.integers(1, 40)))
 
 

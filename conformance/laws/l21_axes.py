@@ -91,7 +91,11 @@ def _heads_alike(subject: Subject, plan: Plan) -> bool:
 
 
 def _applies(subject: Subject) -> str | None:
-    return "a bias has neither samples nor content" if subject.level == "contribution" and subject.form == "bias" else _embeds(subject)
+    return (
+        "a bias has neither samples nor content"
+        if subject.level == "contribution" and subject.form == "bias"
+        else _embeds(subject)
+    )
 
 
 def _embeds(subject: Subject) -> str | None:

@@ -48,7 +48,11 @@ def _suspects(given: Inputs) -> Iterator[tuple[str, Inputs]]:
         yield "the position term is not scaled", given.but(settings=unscaled)
     if s.form == "bias":
         for words, factor in (("multiplied", scale), ("divided", 1 / scale)):
-            biased = Wrong(s, bias=_times(s.bias, factor), magnitude=_times(s.magnitude, factor)) if hasattr(s, "magnitude") else None
+            biased = (
+                Wrong(s, bias=_times(s.bias, factor), magnitude=_times(s.magnitude, factor))
+                if hasattr(s, "magnitude")
+                else None
+            )
             yield f"the bias is {words} by the scale", given.but(settings=biased or Wrong(s, bias=_times(s.bias, factor)))
 
 
@@ -58,7 +62,9 @@ def _times(method: Callable[..., np.ndarray], factor: float) -> Callable[..., np
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    plan = draw(plans(subject, min_keys=3, min_queries=2, contents=("normal",), masks=("none",), dtypes=subject.dtypes[:1], far=False))
+    plan = draw(
+        plans(subject, min_keys=3, min_queries=2, contents=("normal",), masks=("none",), dtypes=subject.dtypes[:1], far=False)
+    )
     width = draw(st.sampled_from((4, 16, 8)))
     names = [n for n in ("head_dim", "embed_dim") if n in plan.settings and n not in subject.fixed]
     if not set(subject.fixed) & {"head_dim", "embed_dim"}:

@@ -1,6 +1,8 @@
 """rotary-embedding-torch: `RotaryEmbedding.rotate_queries_or_keys` with its cache of angles, told an offset; xPos off."""
 
-from rotary_embedding_torch import RotaryEmbedding  # type: ignore[import-not-found]
+from typing import Any
+
+import rotary_embedding_torch as library  # type: ignore[import-not-found]
 
 from relpos.conformance.peers.record import Deviation, Peer
 
@@ -9,7 +11,7 @@ class Rotary:
     """One `RotaryEmbedding`, as a model keeps it."""
 
     def __init__(self, head_dim, rotary_dim, base):
-        self.embedding = RotaryEmbedding(dim=head_dim if rotary_dim is None else rotary_dim, theta=base)
+        self.embedding = library.RotaryEmbedding(dim=head_dim if rotary_dim is None else rotary_dim, theta=base)
 
     def __call__(self, x, offset):
         """x [B, H, L, D], its first row at position `offset`."""
@@ -17,7 +19,7 @@ class Rotary:
 
 
 HERE = "relpos.conformance.peers.rotary_embedding_torch"
-ROTARY = {"package": "rotary-embedding-torch", "version": "0.9.1", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
+ROTARY: dict[str, Any] = {"package": "rotary-embedding-torch", "version": "0.9.1", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
 
 WIDTH_2 = Deviation(
     name="width 2 raises",
