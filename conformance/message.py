@@ -66,7 +66,7 @@ def diagnosis_lines(
         lines[-1] += " or ".join(" ".join(f"--set {s}" for s in choice.split()) for choice in elsewhere) + "."
     if passes_if:
         lines.append(
-            f"Every law passes if {' or if '.join(f'--claim {claim}' for claim in passes_if)}; it is not a pass until you say so."
+            f"Every law passes if {' or if '.join('--claim ' + c for c in passes_if)}; it is not a pass until you say so."
         )
     if diagnosis is None or elsewhere:
         return lines

@@ -77,7 +77,7 @@ def _pinned(subject: Subject) -> list[Plan]:
 LAW = Law(
     name="L7",
     title="masks hide what they should",
-    statement="Every allowed key has influence and no forbidden one; causal hides keys whose position is greater than the query's.",
+    statement="Every allowed key has influence and no forbidden one has; causal hides keys at positions after the query's.",
     check=check,
     plans=lambda subject: plans(
         subject,
