@@ -70,10 +70,15 @@ class Tally:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+def bound_of(want: Expected, dtype: str) -> np.ndarray:
+    """The unit in which errors of an array are counted: u·M + u_p·P + n·η."""
+    unit = units(dtype)
+    return unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
+
+
 def compare(got: np.ndarray, want: Expected, dtype: str, *, factor: float = 1.0) -> Comparison:
     """Errors of `got` against the expected array; factor 2 where both sides come from the implementation."""
-    unit = units(dtype)
-    bound = unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
+    bound = bound_of(want, dtype)
     return compare_within(
         got,
         _held(got, want.value, largest_number(dtype)),

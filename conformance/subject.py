@@ -18,7 +18,8 @@ Kind = str  # "function" | "builder" | "module" | "decoder" | "score_mod"
 class Subject:
     """One implementation and what is known of it.
 
-    spec     how the user named it; given: settings that the user fixed; arrays: "torch" or "numpy", what it is handed
+    spec     how the user named it; given: settings that the user fixed; arrays: "torch" or "numpy", what it is
+    handed; spread: sizes are drawn to differ pairwise
     """
 
     spec: str
@@ -32,6 +33,7 @@ class Subject:
     level: str
     arrays: str = "torch"
     device: str = "cpu"
+    spread: bool = True
 
     @property
     def cls(self) -> type[Any]:

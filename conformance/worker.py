@@ -40,7 +40,8 @@ def _judge(request: Request, pipe: Connection, journal: Path, explain: bool) -> 
     subject = _plugged_in(request)
     note(journal, smoke_plan(subject))
     subject = smoke(subject)
-    verdict = Verdict(described(subject, source_hash(subject)), profile(request.profile), (), 0.0, assumptions(subject))
+    named = described(subject, source_hash(subject))
+    verdict = Verdict(named, profile(request.profile), (), 0.0, assumptions(subject), seed=request.seed)
     pipe.send(("subject", verdict))
     failed = False
     for name in request.laws:

@@ -20,14 +20,19 @@ from relpos.impls._shaw_rows import clipped, refuse_lengths, rows, skewed, unske
 from relpos.impls.card import implements
 from relpos.spec.shaw import Shaw
 
-BINDS = ("mask", "causal", "scale")
+BINDS = ("mask", "causal", "scale", "num_kv_heads")
 INIT_STD = 0.02
 
 
 @implements(
-    "shaw", level="logits", positions="per_row", binds=("scale",), dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="logits",
+    positions="per_row",
+    binds=("scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lk + B*Lq*Lk*D + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def logits(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -44,9 +49,14 @@ def logits(
 
 
 @implements(
-    "shaw", level="attention", positions="per_row", binds=BINDS, dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="attention",
+    positions="per_row",
+    binds=BINDS,
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lk + B*Lq*Lk*D + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -72,9 +82,14 @@ def attention(
 
 
 @implements(
-    "shaw", level="attention", positions="per_row", binds=BINDS, dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="attention",
+    positions="per_row",
+    binds=BINDS,
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention_gather(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -102,9 +117,14 @@ def attention_gather(
 
 
 @implements(
-    "shaw", level="attention", positions="offset", binds=BINDS, dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="attention",
+    positions="offset",
+    binds=BINDS,
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lq + B*H*Lq*Lk + B*H*Lk*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention_skew(
     settings: Shaw,
     params: Mapping[str, Tensor],

@@ -8,12 +8,12 @@ import torch
 
 from judging import failing
 from relpos.conformance import gradients, magnitude
-from relpos.conformance.answers import answer, bound_of, comparisons, prepared
+from relpos.conformance.answers import answer, comparisons, prepared
 from relpos.conformance.builtins import builtin
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import Expected, expected, parts
 from relpos.conformance.gradients import backward, prescribed
-from relpos.conformance.judge import compare, compare_within
+from relpos.conformance.judge import bound_of, compare, compare_within
 from relpos.conformance.magnitude import Size
 from relpos.conformance.plan import Plan, inputs
 from relpos.conformance.precision import DTYPES, rounded, smallest_normal, unit_roundoff

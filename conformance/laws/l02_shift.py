@@ -5,9 +5,9 @@ from math import sqrt
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, bound_of, definition, past, prepared
+from relpos.conformance.answers import answer, definition, past, prepared
 from relpos.conformance.expected import AXES
-from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
 from relpos.conformance.placing import moved, within_reach

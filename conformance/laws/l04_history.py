@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import bound_of, definition, prepared
+from relpos.conformance.answers import definition, prepared
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import AXES
-from relpos.conformance.judge import LawFailure, compare_within, demand
+from relpos.conformance.judge import LawFailure, bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.loading import reload
 from relpos.conformance.placing import moved, within_reach
