@@ -22,6 +22,7 @@ from relpos.spec.shaw import Shaw
 
 BINDS = ("mask", "causal", "scale", "num_kv_heads")
 INIT_STD = 0.02
+CLAIMS = {"binds": BINDS, "dtypes": DTYPES, "max_position": 2**32}
 
 
 @implements(
@@ -52,9 +53,7 @@ def logits(
     "shaw",
     level="attention",
     positions="per_row",
-    binds=BINDS,
-    dtypes=DTYPES,
-    max_position=2**32,
+    **CLAIMS,
     memory="B*H*Lq*Lk + B*Lq*Lk*D + B*H*Lq*D + B*H*Lk*D",
 )
 def attention(
@@ -85,9 +84,7 @@ def attention(
     "shaw",
     level="attention",
     positions="per_row",
-    binds=BINDS,
-    dtypes=DTYPES,
-    max_position=2**32,
+    **CLAIMS,
     memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
 )
 def attention_gather(
@@ -120,9 +117,7 @@ def attention_gather(
     "shaw",
     level="attention",
     positions="offset",
-    binds=BINDS,
-    dtypes=DTYPES,
-    max_position=2**32,
+    **CLAIMS,
     memory="B*H*Lq*Lq + B*H*Lq*Lk + B*H*Lk*Lk + B*H*Lq*D + B*H*Lk*D",
 )
 def attention_skew(
