@@ -6,12 +6,12 @@ import numpy as np
 
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import AXES, Expected, expected, visible
-from relpos.conformance.judge import Comparison, compare, compare_within
+from relpos.conformance.judge import Comparison, bound_of, compare, compare_within
 from relpos.conformance.magnitude import Size
 from relpos.conformance.plan import Inputs, Plan, inputs
 from relpos.conformance.settings import legal
 from relpos.conformance.subject import Subject
-from relpos.conformance.tolerance import C, units
+from relpos.conformance.tolerance import C
 
 AXES["embedded"] = ("batch", "position", "column")
 
@@ -48,12 +48,6 @@ def comparisons(subject: Subject, given: Inputs, got: dict[str, np.ndarray], *, 
         else:
             found.append(compare(got[name], want, given.plan.dtype, factor=factor))
     return found
-
-
-def bound_of(want: Expected, dtype: str) -> np.ndarray:
-    """The unit in which errors of this array are counted: u·M + u_p·P + n·η."""
-    unit = units(dtype)
-    return unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
 
 
 def past(given: Inputs, shape: tuple[int, ...]) -> np.ndarray:

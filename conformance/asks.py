@@ -12,7 +12,19 @@ from relpos.impls.card import Card
 TENSORS = {"q", "k", "v", "x"}
 POSITIONS = {"query_positions", "key_positions", "positions"}
 LENGTHS = {"query_length", "key_length", "offset"}
-OTHERS = {"settings", "params", "role", "mask", "padding_mask", "causal", "scale", "dtype", "device", "sequence_length", "num_kv_heads"}
+OTHERS = {
+    "settings",
+    "params",
+    "role",
+    "mask",
+    "padding_mask",
+    "causal",
+    "scale",
+    "dtype",
+    "device",
+    "sequence_length",
+    "num_kv_heads",
+}
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")
 

@@ -41,6 +41,4 @@ def _long(subject: Subject, base: Plan) -> Plan:
     n = min(LONG, subject.card.max_length or LONG)
     explicit = base.query_positions is not None
     positions = tuple(range(n)) if explicit else None
-    return base.but(
-        batch=1, query_length=n, key_length=n, offset=0, query_positions=positions, key_positions=positions, seed=5
-    )
+    return base.but(batch=1, query_length=n, key_length=n, offset=0, query_positions=positions, key_positions=positions, seed=5)

@@ -98,10 +98,11 @@ class Provider:
 
     def _padding_mask(self) -> Any:
         B, Lk = self.inputs.k.shape[0], self.inputs.k.shape[2]
-        keep = np.ones((B, Lk), dtype=bool) if self.inputs.mask is None else self.inputs.mask[:, 0].all(axis=1)
+        mask = self.inputs.mask
+        keep = np.ones((B, Lk), dtype=bool) if mask is None else np.asarray(mask[:, 0].all(axis=1))
         return self._sense(keep)
 
     def _sense(self, keep: np.ndarray) -> Any:
         if self.card.mask == "additive":
             return self._float(np.where(keep, 0.0, -np.inf))
-        return self._whole(keep if self.card.mask == "true_keeps" else np.logical_not(keep))
+        return self._whole(keep if self.card.mask == "true_keeps" else np.array(np.logical_not(keep)))

@@ -87,7 +87,9 @@ class Instance:
         if "x" not in called_with.ours:
             result = _bound(self.target, called_with, provider)
             if not isinstance(result, (tuple, list)) or len(result) != 2:
-                raise AdapterError(f"{self.subject.spec} takes q and k and must return both, rotated; got {type(result).__name__}.")
+                raise AdapterError(
+                    f"{self.subject.spec} takes q and k and must return both, rotated; got {type(result).__name__}."
+                )
             return {f"rotated {r}": as_tensor(x, self.subject.spec) for r, x in zip(("query", "key"), result, strict=True)}
         for role in ("query", "key"):
             provider.role = role
@@ -137,11 +139,15 @@ def own_parameters(module: Any, inputs: Inputs, subject: Subject) -> None:
 def matched_parameters(module: Any, inputs: Inputs, subject: Subject) -> dict[str, torch.Tensor]:
     """The module's parameters by our names: by name and shape, else by a shape only one of them has."""
     if not isinstance(module, torch.nn.Module):
-        raise AdapterError(f"{subject.spec} asks for none of {sorted(inputs.params)} and is no torch module that could own them.")
+        raise AdapterError(
+            f"{subject.spec} asks for none of {sorted(inputs.params)} and is no torch module that could own them."
+        )
     theirs = dict(module.named_parameters())
     found: dict[str, torch.Tensor] = {}
     for name, array in inputs.params.items():
-        same_name = [n for n in theirs if subject.card.rename.get(n, n.rsplit(".", 1)[-1]) == name or n.endswith(f"{name}.weight")]
+        same_name = [
+            n for n in theirs if subject.card.rename.get(n, n.rsplit(".", 1)[-1]) == name or n.endswith(f"{name}.weight")
+        ]
         same_shape = [n for n in theirs if tuple(theirs[n].shape) == array.shape]
         best = [n for n in same_name if n in same_shape] or (same_shape if len(same_shape) == 1 else [])
         if len(best) != 1:

@@ -44,7 +44,7 @@ def certificate(verdict: Verdict) -> dict[str, Any]:
             "laws_hash": laws_hash(),
             "implementation": _implementation(subject),
             "profile": verdict.profile.name,
-            "seed_policy": "derandomized",
+            "seed_policy": "derandomized" if verdict.seed is None else f"seed {verdict.seed}",
             "assumed": list(verdict.assumed),
             "machine": machine(),
         },

@@ -43,8 +43,8 @@ def parser() -> argparse.ArgumentParser:
     """The argument parser."""
     top = argparse.ArgumentParser(
         prog="python -m relpos",
-        description="Is an implementation of a position encoding right? Exit codes: 0 conforms, 1 does not, 2 broken adapter or "
-        "wrong usage, 3 undecided between named settings, 4 incomplete.",
+        description="Is an implementation of a position encoding right? Exit codes: 0 conforms, 1 does not, 2 broken adapter "
+        "or wrong usage, 3 undecided between named settings, 4 incomplete.",
     )
     commands = top.add_subparsers(required=True, metavar="command")
     _check_parser(commands.add_parser("check", help="judge one implementation, yours"))
@@ -69,11 +69,17 @@ def _check_parser(check: argparse.ArgumentParser) -> None:
     check.add_argument("--claim", action="append", default=[], metavar="NAME=VALUE", help="state a claim, as in softmax=causal")
     check.add_argument("--law", action="append", default=[], metavar="L1", help="only this law; may be repeated")
     _profile(check, "default")
-    check.add_argument("--json", type=Path, metavar="FILE", help="write the certificate; - for standard output instead of the table")
+    check.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the certificate; - for standard output instead of the table"
+    )
     check.add_argument("--device", default="cpu", help="where its tensors live")
     check.add_argument("--seed", type=int, help="draw other inputs than the fixed ones")
     check.add_argument(
-        "--patience", type=float, default=PATIENCE_SECONDS, metavar="SECONDS", help="longest time for one call (default: %(default)g)"
+        "--patience",
+        type=float,
+        default=PATIENCE_SECONDS,
+        metavar="SECONDS",
+        help="longest time for one call (default: %(default)g)",
     )
     check.add_argument("--case", metavar="JSON", help="repeat one input that a failure printed (with --law)")
     check.add_argument("--with", action="append", default=[], dest="packages", metavar="PACKAGE", help=argparse.SUPPRESS)
@@ -172,7 +178,9 @@ def judge_rows(jobs: dict[str, tuple[str, dict[str, Any]]], profile_name: str) -
             console.show_verdict(verdict)
     passed = codes.count(0)
     inputs = sum(r.inputs for v in rows.values() if isinstance(v, Verdict) for r in v.results)
-    console.show_lines([f"{passed} of {len(jobs)} implementations conform, {inputs} inputs" + ("" if complete else "; interrupted")])
+    console.show_lines(
+        [f"{passed} of {len(jobs)} implementations conform, {inputs} inputs" + ("" if complete else "; interrupted")]
+    )
     return rows, max(codes, default=0) if complete else EXIT_CODES[INCOMPLETE]
 
 

@@ -21,8 +21,12 @@ from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE,
 from relpos.spec.registry import schemes, settings_class
 
 SIGNS = {
-    PASS: ("✓", "green"), FAIL: ("✗", "red bold"), NOT_CLAIMED: ("○", "dim"), NOT_APPLICABLE: ("–", "dim"), REFUSED: ("∅", "yellow"),
-}  # fmt: skip
+    PASS: ("✓", "green"),
+    FAIL: ("✗", "red bold"),
+    NOT_CLAIMED: ("○", "dim"),
+    NOT_APPLICABLE: ("–", "dim"),
+    REFUSED: ("∅", "yellow"),
+}
 STYLES = {CONFORMS: "green", UNDECIDED: "yellow", INCOMPLETE: "yellow"}
 LEGEND = "✓ holds   ✗ does not   – does not apply   ○ not claimed   ∅ every input refused"
 
@@ -154,7 +158,8 @@ def _closing(verdict: Verdict) -> str:
     if verdict.word == UNDECIDED:
         assumed = verdict.elsewhere[0].split("=")[0]
         now = next((a for a in verdict.assumed if a.startswith(assumed + "=")), "the default")
-        return f"undecided between {now} ({failed} of {judged} laws fail) and {' or '.join(verdict.elsewhere)} (every law holds) {code}"
+        others = " or ".join(verdict.elsewhere)
+        return f"undecided between {now} ({failed} of {judged} laws fail) and {others} (every law holds) {code}"
     return f"does not conform: {failed} of {_count(judged, 'law')} fail{'s' * (failed == 1)} {code}"
 
 

@@ -94,9 +94,7 @@ def _logits(inputs: Inputs) -> Expected:
     value = logits(
         inputs.settings, inputs.params, inputs.q, inputs.k, inputs.query_positions, inputs.key_positions, scale=scale
     )
-    size = logits_size(
-        inputs.settings, inputs.params, inputs.q, inputs.k, inputs.query_positions, inputs.key_positions, scale
-    )
+    size = logits_size(inputs.settings, inputs.params, inputs.q, inputs.k, inputs.query_positions, inputs.key_positions, scale)
     return Expected("logits", "logits", value, size)
 
 

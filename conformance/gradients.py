@@ -28,7 +28,9 @@ from relpos.spec.attention import logits, placed
 
 def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
     """Float inputs that the implementation is given or owns, for these settings."""
-    asks = subject.called_with.ours | (subject.built_with.ours if subject.kind == "builder" and subject.built_with else frozenset())
+    asks = subject.called_with.ours | (
+        subject.built_with.ours if subject.kind == "builder" and subject.built_with else frozenset()
+    )
     names = [n for n in ("q", "k", "v") if n in asks]
     if "x" in asks:
         names += ["x"] if subject.form == "embedding" else ["x of the query", "x of the key"]

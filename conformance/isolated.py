@@ -20,7 +20,6 @@ from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws import law, laws
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
-from relpos.conformance.profiles import profile
 from relpos.conformance.runner import FAIL, LawResult
 from relpos.conformance.subject import Subject
 from relpos.conformance.verdict import Verdict
@@ -113,9 +112,7 @@ def _one_worker(request: Request, state: _State, journal: Path, progress: Progre
         _blame(ended, request, state, journal, progress)
 
 
-def _listen(
-    ours: Connection, process: Any, request: Request, state: _State, journal: Path, progress: Progress
-) -> str | None:
+def _listen(ours: Connection, process: Any, request: Request, state: _State, journal: Path, progress: Progress) -> str | None:
     """Take in messages until the worker is done; otherwise how it ended."""
     heard = time.monotonic()
     while True:

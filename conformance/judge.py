@@ -42,7 +42,9 @@ class Comparison:
 class LawFailure(AssertionError):
     """A law does not hold for an input; carries what a reader needs to see why."""
 
-    def __init__(self, says: str, *, plan: Plan, comparison: Comparison | None = None, facts: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, says: str, *, plan: Plan, comparison: Comparison | None = None, facts: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(says)
         self.says = says
         self.plan = plan
@@ -68,11 +70,23 @@ class Tally:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+def bound_of(want: Expected, dtype: str) -> np.ndarray:
+    """The unit in which errors of an array are counted: u·M + u_p·P + n·η."""
+    unit = units(dtype)
+    return unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
+
+
 def compare(got: np.ndarray, want: Expected, dtype: str, *, factor: float = 1.0) -> Comparison:
     """Errors of `got` against the expected array; factor 2 where both sides come from the implementation."""
-    unit = units(dtype)
-    bound = unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
-    return compare_within(got, _held(got, want.value, largest_number(dtype)), bound, name=want.name, allowed=C[want.kind] * factor, axes=AXES.get(want.name))
+    bound = bound_of(want, dtype)
+    return compare_within(
+        got,
+        _held(got, want.value, largest_number(dtype)),
+        bound,
+        name=want.name,
+        allowed=C[want.kind] * factor,
+        axes=AXES.get(want.name),
+    )
 
 
 def _held(got: np.ndarray, value: np.ndarray, most: float) -> np.ndarray:

@@ -78,7 +78,13 @@ def placed_size(settings: Any, x: np.ndarray, positions: Positions, role: str) -
 
 
 def logits_size(
-    settings: Any, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, scale: float
+    settings: Any,
+    params: dict,
+    q: np.ndarray,
+    k: np.ndarray,
+    query_positions: Positions,
+    key_positions: Positions,
+    scale: float,
 ) -> Size:
     """Of the complete score [B, H, Lq, Lk]."""
     k = repeated(k, q.shape[1])

@@ -16,6 +16,12 @@ WIDTH, MARGINS = 80, 7  # of a line, and what is neither label nor number in it
 HOPELESS = 1e6  # units; beyond it the number only says how small the bound is
 MARK = "◄"
 
+# Claims that a command line can repeat.
+SAID = (
+    "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient", "masked_nan",
+    "max_position", "max_length", "unclaimed",
+)  # fmt: skip
+
 
 def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
     """The message of one law, without its headline."""
@@ -50,14 +56,18 @@ def definition_place(subject: Subject) -> str:
     return f"spec/{subject.scheme}.py (relpos.spec.{subject.scheme})"
 
 
-def diagnosis_lines(diagnosis: Diagnosis | None, elsewhere: tuple[str, ...], passes_if: tuple[str, ...], scheme: str) -> list[str]:
+def diagnosis_lines(
+    diagnosis: Diagnosis | None, elsewhere: tuple[str, ...], passes_if: tuple[str, ...], scheme: str
+) -> list[str]:
     """What the failing implementation behaves like, and what would make it pass."""
     lines = []
     if elsewhere:
         lines += [f"Every law passes under {' or under '.join(elsewhere)}; if that is what you mean, say "]
         lines[-1] += " or ".join(" ".join(f"--set {s}" for s in choice.split()) for choice in elsewhere) + "."
     if passes_if:
-        lines.append(f"Every law passes if {' or if '.join('--claim ' + claim for claim in passes_if)}; it is not a pass until you say so.")
+        lines.append(
+            f"Every law passes if {' or if '.join('--claim ' + c for c in passes_if)}; it is not a pass until you say so."
+        )
     if diagnosis is None or elsewhere:
         return lines
     settings = list(diagnosis.settings)
@@ -120,7 +130,9 @@ def _fact_lines(facts: Mapping[str, Any]) -> list[str]:
     lines = ["", str(facts["table"])]
     if "got" in facts:
         lines.append("  query   got   expected")
-        lines += [f"  {n:<7} {_bits(g)}   {_bits(e)}" for n, (g, e) in enumerate(zip(facts["got"], facts["expected"], strict=True))]
+        lines += [
+            f"  {n:<7} {_bits(g)}   {_bits(e)}" for n, (g, e) in enumerate(zip(facts["got"], facts["expected"], strict=True))
+        ]
     return lines
 
 
@@ -162,7 +174,7 @@ def _claims(subject: Subject) -> dict[str, Any]:
     own = getattr(subject.target, "__relpos__", {})
     default = type(subject.card)()
     found = {}
-    for name in ("level", "softmax", "corner", "layout", "mask", "rename", "binds", "dtypes", "gradient", "masked_nan", "max_length"):
+    for name in SAID:
         value = getattr(subject.card, name)
         if value != getattr(default, name) and own.get(name) != value:
             found[name] = value

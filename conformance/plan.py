@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from relpos.conformance.errors import UsageError
-from relpos.conformance.precision import rounded
+from relpos.conformance.precision import rounded, smallest_normal
 from relpos.spec.contract import SettingsError
 from relpos.spec.positions import Explicit, Positions, Range
 from relpos.spec.registry import settings_class
+
+# Of η: products of two tiny numbers are still normal ones, so that underflow excuses nothing.
+TINY_POWER = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +130,7 @@ class _Filler:
         elif self.plan.content == "zeros":
             normal = np.zeros(shape)
         elif self.plan.content == "tiny":
-            normal = normal * float(np.finfo(np.float16).smallest_subnormal)
+            normal = normal * smallest_normal(self.plan.dtype) ** TINY_POWER
         elif self.plan.content == "one_hot" and normal.size:
             hot = self.generator.integers(normal.shape[-1], size=shape[:-1])
             normal = np.eye(shape[-1])[hot]

@@ -35,7 +35,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     config = metafunc.config
     if config.getoption("--impl") is None:
-        raise pytest.UsageError("relpos.suite needs --impl package.module:name (and --scheme, unless the implementation says it)")
+        raise pytest.UsageError(
+            "relpos.suite needs --impl package.module:name (and --scheme, unless the implementation says it)"
+        )
     try:
         plugged = _plugged(config)
         chosen = [law_by_name(name) for name in _option(config, "--law")] or laws()

@@ -72,7 +72,9 @@ def _foreign(result: Any, spec: str) -> torch.Tensor:
             return torch.from_numpy(np.array(array))
     if isinstance(result, (tuple, list)):
         raise AdapterError(f"{spec} returned a {type(result).__name__} of {len(result)}; return the one array that is judged.")
-    raise AdapterError(f"{spec} returned {type(result).__name__}; return a torch tensor, a NumPy array or anything with DLPack.")
+    raise AdapterError(
+        f"{spec} returned {type(result).__name__}; return a torch tensor, a NumPy array or anything with DLPack."
+    )
 
 
 def _wrong_shape(got: tuple[int, ...], want: tuple[int, ...], name: str, subject: Subject) -> str:
@@ -87,7 +89,11 @@ def _wrong_shape(got: tuple[int, ...], want: tuple[int, ...], name: str, subject
     elif len(got) == len(want) and (fixed := _fixed_size(got, want, axes, subject)):
         text += f" If it is made for one size: {fixed}."
     elif len(got) < len(want):
-        text += " An axis is missing; size 1 is enough where nothing varies." if name in ("bias", "logits") else " An axis is missing."
+        text += (
+            " An axis is missing; size 1 is enough where nothing varies."
+            if name in ("bias", "logits")
+            else " An axis is missing."
+        )
     return text
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from relpos.conformance.placing import farthest, first_order, within_reach
 from relpos.conformance.asks import TENSORS
+from relpos.conformance.placing import farthest, first_order, within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES, choices, legal, smallest
 from relpos.conformance.subject import Subject
@@ -52,7 +52,7 @@ def plans(draw: st.DrawFn, subject: Subject, **wish: Any) -> Plan:
 def _sizes(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> dict[str, Any]:
     """Sizes of all axes. What makes them distinct is drawn first and shrinks away first."""
     fixed = subject.fixed
-    distinct = draw(st.integers(0, 3)) > 0
+    distinct = subject.spread and draw(st.integers(0, 3)) > 0
     batch = draw(st.integers(wish.get("min_batch", 1), 2 if wish.get("small") else 3))
     heads = fixed.get("num_heads") or draw(st.integers(1, 3 if wish.get("small") else MAX_HEADS))
     queries = _length(draw, subject, wish.get("min_queries", 1), 3 if wish.get("small") else MAX_QUERIES)
@@ -127,7 +127,7 @@ def _base(subject: Subject, *, heads: int, width: int) -> dict[str, Any]:
 
 def _settings(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], wish: dict[str, Any]) -> dict[str, Any]:
     values = _base(subject, heads=sizes["heads"], width=sizes["head_dim"])
-    options = {**{n: v for n, v in choices(subject.cls).items()}, **getattr(subject.cls, "draws", {})}
+    options = {**choices(subject.cls), **getattr(subject.cls, "draws", {})}
     defaults = {f.name: f.default for f in fields(subject.cls)}
     for name in subject.free:
         if name in SIZES or name not in options:

@@ -18,7 +18,8 @@ Kind = str  # "function" | "builder" | "module" | "decoder" | "score_mod"
 class Subject:
     """One implementation and what is known of it.
 
-    spec     how the user named it; given: settings that the user fixed; arrays: "torch" or "numpy", what it is handed
+    spec     how the user named it; given: settings that the user fixed; arrays: "torch" or "numpy", what it is
+    handed; spread: sizes are drawn to differ pairwise
     """
 
     spec: str
@@ -32,6 +33,7 @@ class Subject:
     level: str
     arrays: str = "torch"
     device: str = "cpu"
+    spread: bool = True
 
     @property
     def cls(self) -> type[Any]:
@@ -131,7 +133,9 @@ def plug_in(
     if not callable(target) and not hasattr(target, "step"):
         raise AdapterError(f"{spec} is a {type(target).__name__}, not something that can be called.")
     try:
-        card = Card.of({**getattr(target, "__relpos__", {}), **({"scheme": scheme} if scheme else {})}).with_claims(claims or {})
+        card = Card.of({**getattr(target, "__relpos__", {}), **({"scheme": scheme} if scheme else {})}).with_claims(
+            claims or {}
+        )
     except CardError as error:
         raise UsageError(f"{spec}: {error}") from None
     if card.scheme is None:

@@ -1,9 +1,9 @@
 """For a user's own test files: every law as one test, or one verdict as a value.
 
-    import relpos, my_kernels
+import relpos, my_kernels
 
-    @relpos.laws(my_kernels.alibi, scheme="alibi")
-    def test_alibi(law): law()
+@relpos.laws(my_kernels.alibi, scheme="alibi")
+def test_alibi(law): law()
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ class LawTest:
 
 
 class Plugged:
-    """An implementation that is plugged in when the first law is asked for, so that a broken one fails its tests, not pytest."""
+    """An implementation, plugged in when the first law is asked for, so that a broken one fails its tests, not pytest."""
 
     def __init__(self, target: Any, spec: str, profile: str, **options: Any) -> None:
         self.target, self.spec, self.profile, self.options = target, spec, profile, options
@@ -96,7 +96,9 @@ def check(
 ) -> Verdict:
     """Judge an implementation and return the verdict (`.word`, `.exit_code`, `.failures`)."""
     name = f"{getattr(target, '__module__', '?')}:{getattr(target, '__qualname__', repr(target))}"
-    return judge(plug_in(target, spec=name, scheme=scheme, given=settings, claims=claims, device=device), named_profile(profile))
+    return judge(
+        plug_in(target, spec=name, scheme=scheme, given=settings, claims=claims, device=device), named_profile(profile)
+    )
 
 
 def _skip(reason: str) -> None:

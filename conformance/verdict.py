@@ -38,6 +38,7 @@ class Verdict:
     passes_if: tuple[str, ...] = ()
     diagnosis: Diagnosis | None = None
     interrupted: bool = False
+    seed: int | None = None
 
     @property
     def failures(self) -> tuple[LawResult, ...]:
@@ -75,7 +76,7 @@ def judge(
     started = perf_counter()
     subject = smoke(subject)
     results: list[LawResult] = []
-    verdict = Verdict(subject, profile, (), 0.0, assumptions(subject))
+    verdict = Verdict(subject, profile, (), 0.0, assumptions(subject), seed=seed)
     try:
         for law in laws() if only is None else only:
             progress(law, None)

@@ -40,7 +40,8 @@ def _judge(request: Request, pipe: Connection, journal: Path, explain: bool) -> 
     subject = _plugged_in(request)
     note(journal, smoke_plan(subject))
     subject = smoke(subject)
-    verdict = Verdict(described(subject, source_hash(subject)), profile(request.profile), (), 0.0, assumptions(subject))
+    named = described(subject, source_hash(subject))
+    verdict = Verdict(named, profile(request.profile), (), 0.0, assumptions(subject), seed=request.seed)
     pipe.send(("subject", verdict))
     failed = False
     for name in request.laws:
@@ -68,7 +69,9 @@ def _one(one: Law, subject: Subject, request: Request, journal: Path):
         plan = Plan.from_json(request.case)
         note(journal, plan)
         return replay(one, subject, plan)
-    return run_law(one, subject, profile(request.profile), seed_number=request.seed, journal=lambda _, plan: note(journal, plan))
+    return run_law(
+        one, subject, profile(request.profile), seed_number=request.seed, journal=lambda _, plan: note(journal, plan)
+    )
 
 
 def _explained(verdict: Verdict, subject: Subject) -> Verdict:

@@ -16,9 +16,14 @@ from relpos.spec.alibi import ALiBi
 
 
 @implements(
-    "alibi", level="contribution", positions="per_row", binds=("dtype", "device"), dtypes=DTYPES, max_position=2**32,
+    "alibi",
+    level="contribution",
+    positions="per_row",
+    binds=("dtype", "device"),
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lk",
-)  # fmt: skip
+)
 def bias(
     settings: ALiBi,
     query_positions: Tensor,
@@ -82,9 +87,14 @@ class CachedBias(nn.Module):
 
 
 @implements(
-    "alibi", level="attention", positions="offset", binds=("causal", "scale"), dtypes=DTYPES, max_position=2**32,
+    "alibi",
+    level="attention",
+    positions="offset",
+    binds=("causal", "scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="H*Lq + H*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def toeplitz(
     settings: ALiBi,
     q: Tensor,
@@ -110,9 +120,14 @@ def toeplitz(
 
 
 @implements(
-    "alibi", level="attention", positions="per_row", binds=("mask", "causal", "scale"), dtypes=DTYPES, max_position=2**32,
+    "alibi",
+    level="attention",
+    positions="per_row",
+    binds=("mask", "causal", "scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention(
     settings: ALiBi,
     q: Tensor,

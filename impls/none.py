@@ -13,7 +13,14 @@ from relpos.impls.card import implements
 MEMORY = "B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D"
 
 
-@implements("none", level="attention", corner="bottom-right", binds=("mask", "causal", "scale"), dtypes=DTYPES, memory=MEMORY)
+@implements(
+    "none",
+    level="attention",
+    corner="bottom-right",
+    binds=("mask", "causal", "scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    memory=MEMORY,
+)
 def attention(
     q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, causal: bool = False, scale: float | None = None
 ) -> Tensor:
@@ -26,9 +33,14 @@ def attention(
 
 
 @implements(
-    "none", level="attention", positions="per_row", binds=("mask", "causal", "scale"), dtypes=DTYPES,
-    max_position=2**32, memory=MEMORY,
-)  # fmt: skip
+    "none",
+    level="attention",
+    positions="per_row",
+    binds=("mask", "causal", "scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    max_position=2**32,
+    memory=MEMORY,
+)
 def attention_at(
     q: Tensor,
     k: Tensor,
@@ -45,7 +57,12 @@ def attention_at(
 
 
 @implements(
-    "none", level="attention", positions="per_row", binds=("mask", "causal", "scale"), dtypes=DTYPES, max_position=2**32
+    "none",
+    level="attention",
+    positions="per_row",
+    binds=("mask", "causal", "scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    max_position=2**32,
 )
 class Attention(nn.Module):
     """Attention [B, H, Lq, D] through PyTorch's fused kernel, at explicit positions."""

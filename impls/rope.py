@@ -53,9 +53,14 @@ class Rotary(nn.Module):
 
 
 @implements(
-    "rope", level="attention", positions="per_row", binds=("mask", "causal", "scale"), dtypes=DTYPES, max_position=2**32,
+    "rope",
+    level="attention",
+    positions="per_row",
+    binds=("mask", "causal", "scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention(
     settings: RoPE,
     q: Tensor,

@@ -8,9 +8,7 @@ contiguous positions `attention_skew` multiplies q by the rows of all distances 
 All take every table and sign. The relative_key tables refuse a distance beyond `max_distance`.
 """
 
-from collections.abc import Callable
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +20,20 @@ from relpos.impls._shaw_rows import clipped, refuse_lengths, rows, skewed, unske
 from relpos.impls.card import implements
 from relpos.spec.shaw import Shaw
 
-BINDS = ("mask", "causal", "scale")
+BINDS = ("mask", "causal", "scale", "num_kv_heads")
 INIT_STD = 0.02
+CLAIMS = {"binds": BINDS, "dtypes": DTYPES, "max_position": 2**32}
 
 
 @implements(
-    "shaw", level="logits", positions="per_row", binds=("scale",), dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="logits",
+    positions="per_row",
+    binds=("scale", "num_kv_heads"),
+    dtypes=DTYPES,
+    max_position=2**32,
     memory="B*H*Lq*Lk + B*Lq*Lk*D + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def logits(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -46,9 +50,12 @@ def logits(
 
 
 @implements(
-    "shaw", level="attention", positions="per_row", binds=BINDS, dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="attention",
+    positions="per_row",
+    **CLAIMS,
     memory="B*H*Lq*Lk + B*Lq*Lk*D + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -74,9 +81,12 @@ def attention(
 
 
 @implements(
-    "shaw", level="attention", positions="per_row", binds=BINDS, dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="attention",
+    positions="per_row",
+    **CLAIMS,
     memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention_gather(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -104,9 +114,12 @@ def attention_gather(
 
 
 @implements(
-    "shaw", level="attention", positions="offset", binds=BINDS, dtypes=DTYPES, max_position=2**32,
+    "shaw",
+    level="attention",
+    positions="offset",
+    **CLAIMS,
     memory="B*H*Lq*Lq + B*H*Lq*Lk + B*H*Lk*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+)
 def attention_skew(
     settings: Shaw,
     params: Mapping[str, Tensor],

@@ -88,7 +88,13 @@ def default_scale(settings: Any, head_dim: int) -> float:
 
 
 def position_term(
-    settings: Any, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, scale: float
+    settings: Any,
+    params: dict,
+    q: np.ndarray,
+    k: np.ndarray,
+    query_positions: Positions,
+    key_positions: Positions,
+    scale: float,
 ) -> np.ndarray:
     """What the scheme adds to the scaled dot products, [B, H, Lq, Lk]; zero for embeddings, rotations and none."""
     B, H, Lq, Lk = *q.shape[:3], k.shape[2]
@@ -181,7 +187,9 @@ def _float64(x: np.ndarray) -> np.ndarray:
 def _checked_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     mask = np.asarray(mask)
     if mask.dtype != bool:
-        raise AttentionError(f"attention: `mask` must be boolean, True = may attend, got {mask.dtype}. For an additive one: mask == 0.")
+        raise AttentionError(
+            f"attention: `mask` must be boolean, True = may attend, got {mask.dtype}. For an additive one: mask == 0."
+        )
     allowed_shapes = (shape[2:], (shape[0], *shape[2:]), shape, (shape[0], 1, *shape[2:]))
     if mask.shape not in allowed_shapes:
         words = ", ".join(str(list(s)) for s in allowed_shapes[:3])
@@ -209,7 +217,9 @@ def _check_sizes(settings: Any, q: np.ndarray, k: np.ndarray, query_positions: P
     if len(k) != len(q):
         raise AttentionError(f"attention: `k` must have the samples of q, {len(q)}, got {len(k)}.")
     if q.shape[1] % k.shape[1]:
-        raise PositionError(f"attention: {q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly; make it a multiple.")
+        raise PositionError(
+            f"attention: {q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly; make it a multiple."
+        )
     for name, size in (("num_heads", q.shape[1]), ("head_dim", q.shape[3]), ("embed_dim", q.shape[3])):
         if getattr(settings, name, size) != size:
             scheme, said = scheme_name(settings), getattr(settings, name)

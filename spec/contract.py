@@ -92,4 +92,6 @@ def require_params(settings: Any, params: dict[str, Any]) -> None:
                 "The shape follows from the settings."
             )
     if unknown := sorted(set(params) - set(wanted)):
-        raise SettingsError(f"{name}: parameter `{unknown[0]}` is not one of its parameters: {sorted(wanted) or 'it has none'}.")
+        raise SettingsError(
+            f"{name}: parameter `{unknown[0]}` is not one of its parameters: {sorted(wanted) or 'it has none'}."
+        )

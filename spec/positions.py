@@ -88,7 +88,9 @@ class Explicit:
         if self._values.ndim == 1:
             return self
         if sample >= len(self._values):
-            raise PositionError(f"positions: there is no row for sample {sample}; {len(self._values)} are listed, one per sample.")
+            raise PositionError(
+                f"positions: there is no row for sample {sample}; {len(self._values)} are listed, one per sample."
+            )
         segments = None if self._segments is None else self._segments[sample]
         return Explicit(self._values[sample], segments=segments)
 

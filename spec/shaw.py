@@ -38,8 +38,9 @@ class Shaw:
     head_dim      width D of a head
     max_distance  clip K
     tables        "separate": rel_k and rel_v, as published. "tied": rel_k serves the values too (OpenNMT-py).
-                  "relative_key": rel_k only, no value term, no clipping: |i − j| > K is refused, hidden or not (Hugging Face's BERT, with
-                  K = max_position_embeddings − 1). "relative_key_query": the same and k_j · a[r] is added (Huang et al. 2020)
+                  "relative_key": rel_k only, no value term, no clipping: |i − j| > K is refused, hidden or not (Hugging
+                  Face's BERT, with K = max_position_embeddings − 1). "relative_key_query": the same and k_j · a[r] is added
+                  (Huang et al. 2020)
     sign          "key_minus_query" | "query_minus_key": which distance is looked up; the two are the same scheme with the
                   rows reversed. "published": key minus query for separate and tied, query minus key for the other two
     """

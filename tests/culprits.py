@@ -1,11 +1,11 @@
 """Deliberately wrong implementations, one for each law: what the judge must catch, and say in clear words."""
 
 import torch
-from strangers import penalty, slopes
-from strangers_attention import attend, past, plain
 from torch import Tensor, nn
 
 from relpos.impls.card import implements
+from strangers import penalty, slopes
+from strangers_attention import attend, past, plain
 
 
 def distances(num_heads, distance):

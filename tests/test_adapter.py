@@ -1,10 +1,10 @@
 """The adapter takes what strangers write, as they write it, and finds it right."""
 
 import pytest
+
 import strangers as s
 import strangers_attention as a
 from judging import failing, plugged, tried
-
 from relpos.conformance.laws import laws
 from relpos.conformance.runner import PASS
 

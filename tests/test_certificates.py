@@ -4,11 +4,11 @@ import copy
 import json
 from pathlib import Path
 
-import culprits
 import pytest
+
+import culprits
 import strangers as s
 from judging import plugged
-
 from relpos.conformance import certificate as c
 from relpos.conformance.builtins import builtins
 from relpos.conformance.errors import UsageError
@@ -110,7 +110,9 @@ def test_the_hash_of_an_implementation_changes_with_its_file(tmp_path, monkeypat
 
 
 def test_an_instance_has_the_hash_of_its_class():
-    assert c.source_hash(plug_in(s.Plain(8), spec="m:f", scheme="alibi")) == c.source_hash(plug_in(s.Plain, spec="m:f", scheme="alibi"))
+    assert c.source_hash(plug_in(s.Plain(8), spec="m:f", scheme="alibi")) == c.source_hash(
+        plug_in(s.Plain, spec="m:f", scheme="alibi")
+    )
 
 
 # ---- the committed ones

@@ -1,12 +1,12 @@
 """The laws judge the definitions first, then right implementations in unusual styles, then what must be told apart."""
 
-import culprits
 import numpy as np
 import pytest
-import strangers_attention as a
 import torch
-from judging import failing, plugged, tried
 
+import culprits
+import strangers_attention as a
+from judging import failing, plugged, tried
 from relpos.conformance.expected import forms_levels
 from relpos.conformance.laws import l10_slopes, law, laws
 from relpos.conformance.planting import plant
@@ -156,7 +156,9 @@ def test_a_reader_of_unmasked_terms_sees_no_leak():
     q, k, v = np.random.default_rng(0).standard_normal((3, 1, 1, 4, 2))
     out = attention(NoPE(), {}, q, k, v, Range(0, 4), Range(0, 4), causal=True)
     v[:, :, 3] = 1e6
-    np.testing.assert_array_equal(out[:, :, :3], attention(NoPE(), {}, q, k, v, Range(0, 4), Range(0, 4), causal=True)[:, :, :3])
+    np.testing.assert_array_equal(
+        out[:, :, :3], attention(NoPE(), {}, q, k, v, Range(0, 4), Range(0, 4), causal=True)[:, :, :3]
+    )
 
 
 def test_a_constant_per_query_is_free_under_softmax():

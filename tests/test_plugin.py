@@ -31,7 +31,9 @@ POINT = "[relpos.implementations]\nuser-press = user_kernels:press\n"
 def repository(tmp_path):
     """A fresh repository: its own conftest, its own pytest.ini, one module."""
     shutil.copy(Path(__file__).with_name(FILE), tmp_path)
-    (tmp_path / "conftest.py").write_text("def pytest_report_header(config):\n    return 'their own conftest'\n", encoding="utf-8")
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_report_header(config):\n    return 'their own conftest'\n", encoding="utf-8"
+    )
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\nfilterwarnings = error\n", encoding="utf-8")
     return tmp_path
 
@@ -54,10 +56,11 @@ def test_three_lines_in_their_own_test_file_are_one_test_per_law(repository):
     assert not list(repository.glob(".hypothesis"))
 
 
-def test_the_suite_runs_on_what_is_named(repository):
-    words = ("--pyargs", "relpos.suite", "-p", "relpos.conformance.plugin", "--impl", f"{FILE}:press", "--scheme", "alibi")
-    code, out = run(repository, *words, "--profile", "smoke", "--law", "L1", "--law", "L10")
-    assert code == 0 and "test_law[L1] PASSED" in out and "test_law[L10] PASSED" in out and "2 passed" in out
+@pytest.mark.parametrize(("name", "code", "word"), [("press", 0, "PASSED"), ("rewarded", 1, "FAILED")])
+def test_the_suite_runs_on_what_is_named(repository, name, code, word):
+    words = ("--pyargs", "relpos.suite", "-p", "relpos.conformance.plugin", "--impl", f"{FILE}:{name}", "--scheme", "alibi")
+    got, out = run(repository, *words, "--profile", "smoke", "--law", "L1", "--law", "L10")
+    assert got == code and f"test_law[L1] {word}" in out and f"test_law[L10] {word}" in out
     assert not list(repository.glob(".hypothesis"))
 
 
@@ -65,9 +68,7 @@ SUITE = ("--pyargs", "relpos.suite", "-p", "relpos.conformance.plugin")
 COMPLAINTS = [
     ((), "relpos.suite needs --impl package.module:name (and --scheme, unless the implementation says it)"),
     (("--impl", f"{FILE}:press", "--scheme", "alibbi"), "no scheme is called 'alibbi'. Did you mean alibi?"),
-    (("--impl", f"{FILE}:press", "--scheme", "alibi", "--law", "L99"), "--law must be one of L1 (equals the definition)"),
     (("--impl", f"{FILE}:press"), f"{FILE}:press does not say which scheme it implements"),
-    (("--impl", f"{FILE}:pres", "--scheme", "alibi"), "user_kernels has no `pres`."),
 ]
 
 
@@ -78,7 +79,7 @@ def test_the_suite_answers_what_makes_no_sense_in_words(repository, words, says)
 
 
 def test_nothing_of_relpos_is_loaded_unasked(repository):
-    probe = "import sys\n\ndef test_it():\n    assert not [m for m in sys.modules if m.split('.')[0] in ('relpos', 'torch', 'hypothesis')]\n"
+    probe = "import sys\n\ndef test_it():\n    assert not {'relpos', 'torch', 'hypothesis'} & set(sys.modules)\n"
     (repository / "test_theirs.py").write_text(probe, encoding="utf-8")
     code, out = run(repository, "-p", "no:hypothesispytest")
     assert code == 0, out

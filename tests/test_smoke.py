@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-import strangers as s
-import strangers_attention as a
 import torch
-from judging import complaint, failing, plugged, tried
 from torch.nn.functional import scaled_dot_product_attention
 
+import strangers as s
+import strangers_attention as a
+from judging import complaint, failing, plugged, tried
 from relpos.conformance.errors import UsageError
 from relpos.conformance.runner import REFUSED
 from relpos.conformance.smoke import smoke
@@ -37,7 +37,8 @@ RETURNED = [
     ),
     (
         lambda right: right[0],
-        "returned shape [5, 7]; expected bias [H, Lq, Lk] = [3, 5, 7]. An axis is missing; size 1 is enough where nothing varies.",
+        "returned shape [5, 7]; expected bias [H, Lq, Lk] = [3, 5, 7]. "
+        "An axis is missing; size 1 is enough where nothing varies.",
     ),
     (lambda right: right[:, :4], "returned shape [3, 4, 7]; expected bias [H, Lq, Lk] = [3, 5, 7]."),
     (lambda right: right > 0, "returned torch.bool; expected a real floating-point array."),
@@ -56,7 +57,9 @@ def test_a_result_that_cannot_be_read_is_described(make, says):
 
 
 def test_a_bias_may_broadcast():
-    assert not failing(plugged(lambda num_heads, key_positions: _ahead(num_heads, key_positions), "alibi", softmax="causal"), "L1")
+    assert not failing(
+        plugged(lambda num_heads, key_positions: _ahead(num_heads, key_positions), "alibi", softmax="causal"), "L1"
+    )
 
 
 def _ahead(num_heads, key_positions):
@@ -165,7 +168,9 @@ def test_a_builder_that_builds_no_score_mod_is_told_so():
 
 
 def test_what_is_not_callable_is_told_so():
-    assert complaint(lambda: plug_in(3, spec="m:three", scheme="alibi")) == "m:three is a int, not something that can be called."
+    assert (
+        complaint(lambda: plug_in(3, spec="m:three", scheme="alibi")) == "m:three is a int, not something that can be called."
+    )
 
 
 def test_a_scheme_must_be_said():

@@ -95,7 +95,10 @@ def test_float32_inputs_are_widened_before_anything_is_computed(settings):
     where = Range(2, 3), Range(0, 5)
     wide = {name: value.astype(np.float64) for name, value in params.items()}
     for narrow, widened in (
-        (attention(settings, params, q, k, v, *where), attention(settings, wide, *(x.astype(float) for x in (q, k, v)), *where)),
+        (
+            attention(settings, params, q, k, v, *where),
+            attention(settings, wide, *(x.astype(float) for x in (q, k, v)), *where),
+        ),
         (logits(settings, params, q, k, *where), logits(settings, wide, q.astype(float), k.astype(float), *where)),
     ):
         assert narrow.dtype == np.float64

@@ -1,4 +1,4 @@
-"""Drawn inputs: legal for every built-in, within its claims, of distinct sizes mostly, shrinking to the smallest; and stored."""
+"""Drawn inputs: legal for every built-in, within its claims, mostly of distinct sizes, shrinking to the smallest."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,12 @@ def drawn(strategy: st.SearchStrategy, count: int) -> list[Plan]:
     """Some plans, the same every time."""
     found: list[Plan] = []
     options = settings(
-        max_examples=count, derandomize=True, database=None, deadline=None, phases=(Phase.generate,), suppress_health_check=LOOSE
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=LOOSE,
     )
     options(given(strategy)(lambda plan: found.append(plan)))()
     return found
@@ -42,7 +47,7 @@ def test_plans_are_legal_and_within_the_claims(label):
         assert made.q.shape == (plan.batch, plan.heads, plan.query_length, plan.head_dim)
         assert len(made.query_positions) == plan.query_length and len(made.key_positions) == plan.key_length
         positions = flat(plan.query_positions) + flat(plan.key_positions) + (plan.offset + plan.query_length - 1,)
-        assert 0 <= min(positions) and max(positions) <= subject.card.max_position
+        assert min(positions) >= 0 and max(positions) <= subject.card.max_position
         assert plan.dtype in subject.dtypes and max(plan.query_length, plan.key_length) <= (subject.card.max_length or 10**9)
         for name, axis in (("num_heads", plan.heads), ("head_dim", plan.head_dim), ("embed_dim", plan.head_dim)):
             assert getattr(made.settings, name, axis) == axis

@@ -1,4 +1,4 @@
-"""What a user's file may hold: right and wrong, refusing, interrupted, hanging and crashing. Copied away before it is judged."""
+"""What a user's file may hold: right, wrong, interrupted, hanging, crashing. Copied away before it is judged."""
 
 import os
 import time

@@ -1,6 +1,7 @@
 """Faults of Shaw's relative representations: rows, tables, terms, and their gradients."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ def _with_row(row: Callable[[Shaw, int, int], int]) -> Callable[[Shaw], Wrong]:
     """Another row of the tables for the query at i and the key at j."""
 
     def wrong(s: Shaw) -> Wrong:
-        looking = Wrong(s, row=lambda i, j: row(s, i, j))
+        looking: Any = Wrong(s, row=lambda i, j: row(s, i, j))
         return Wrong(
             looking,
             rows=lambda queries, keys: Shaw.rows(looking, queries, keys),
@@ -84,8 +85,9 @@ def _values_reversed(s: Shaw) -> Wrong:
 
 
 def _values_unweighted(s: Shaw) -> Wrong:
-    return Wrong(s, values=lambda params, weights,
-        *given: s.values(params, np.full_like(weights, 1 / weights.shape[-1]), *given))
+    return Wrong(
+        s, values=lambda params, weights, *given: s.values(params, np.full_like(weights, 1 / weights.shape[-1]), *given)
+    )
 
 
 def _values_missing(s: Shaw) -> Wrong:

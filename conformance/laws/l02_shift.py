@@ -5,9 +5,9 @@ from math import sqrt
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, bound_of, definition, past, prepared
+from relpos.conformance.answers import answer, definition, past, prepared
 from relpos.conformance.expected import AXES
-from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
 from relpos.conformance.placing import moved, within_reach
@@ -42,7 +42,12 @@ def _shifted(subject: Subject, given: Inputs) -> float:
     here_want, there_want = definition(subject, given)["output"], definition(subject, there)["output"]
     bound = bound_of(here_want, plan.dtype) + bound_of(there_want, plan.dtype)
     found = compare_within(
-        answer(subject, there)["output"], answer(subject, given)["output"], bound, name="output", allowed=C["output"], axes=AXES["output"]
+        answer(subject, there)["output"],
+        answer(subject, given)["output"],
+        bound,
+        name="output",
+        allowed=C["output"],
+        axes=AXES["output"],
     )
     return demand(found, f"moving every position by {plan.extra['shift']} changes the output", plan)
 
@@ -124,7 +129,9 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 
 
 def _applies(subject: Subject) -> str | None:
-    relative = {"relative", "row_relative"} if subject.form != "embedding" or subject.level != "contribution" else {"relative_dot"}
+    relative = (
+        {"relative", "row_relative"} if subject.form != "embedding" or subject.level != "contribution" else {"relative_dot"}
+    )
     sample = subject.cls(**sized(subject.cls, subject.fixed))
     if not sample.claims & relative:
         return "the scheme is not relative at this level"

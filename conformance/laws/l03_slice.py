@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, bound_of, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.expected import AXES
-from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
@@ -146,7 +146,9 @@ def _chunks(draw: st.DrawFn, n: int) -> tuple[int, ...]:
 def _applies(subject: Subject) -> str | None:
     if subject.kind == "decoder":
         return None
-    if subject.positions == "contiguous" and (subject.card.corner != "bottom-right" or subject.form in ("rotation", "embedding")):
+    if subject.positions == "contiguous" and (
+        subject.card.corner != "bottom-right" or subject.form in ("rotation", "embedding")
+    ):
         return "it cannot be told where its queries lie (ask for offset or query_positions)"
     if subject.positions == "contiguous" and subject.level == "attention" and not _can_be_causal(subject):
         return "without a causal mask, a corner does not say which rows a chunk holds"

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import bound_of, definition, prepared
+from relpos.conformance.answers import definition, prepared
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import AXES
-from relpos.conformance.judge import LawFailure, compare_within, demand
+from relpos.conformance.judge import LawFailure, bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.loading import reload
 from relpos.conformance.placing import moved, within_reach
@@ -20,6 +20,7 @@ from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
+LONG = 300  # beyond 256, bfloat16 cannot count
 SCRIBBLE = 3.0  # written over whatever was returned; any value that no answer has would do
 
 
@@ -119,9 +120,25 @@ def _elsewhere(draw: st.DrawFn, subject: Subject, first: Plan) -> Plan:
 
 
 def _pinned(subject: Subject) -> list[Plan]:
+    return [*_retrained(subject), *_coarse_first(subject)]
+
+
+def _retrained(subject: Subject) -> list[Plan]:
     """The same call again after everything else in it changed: content, and parameters that a module owns."""
     plan = smoke_plan(subject)
     return [plan.but(extra={"calls": (plan.but(seed=plan.seed + 1).to_json(),)})]
+
+
+def _coarse_first(subject: Subject) -> list[Plan]:
+    """A long call in the coarsest dtype, then a short one in float32: a table kept from the first would show."""
+    coarse = next((d for d in ("bfloat16", "float16") if d in subject.dtypes), None)
+    if coarse is None or "float32" not in subject.dtypes or subject.level != "contribution" or subject.form == "bias":
+        return []
+    short = smoke_plan(subject, batch=1, heads=2).but(dtype="float32")
+    n = min(LONG, subject.card.max_length or LONG)
+    rows = None if short.query_positions is None else tuple(range(n))
+    first = short.but(query_length=n, key_length=n, query_positions=rows, key_positions=rows, offset=0, dtype=coarse)
+    return [first.but(extra={"calls": (short.to_json(),)})]
 
 
 def _applies(subject: Subject) -> str | None:

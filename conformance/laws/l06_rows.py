@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from relpos.conformance.answers import answer, bound_of, definition, past, prepared
-from relpos.conformance.judge import compare, demand
+from relpos.conformance.answers import answer, definition, past, prepared
+from relpos.conformance.judge import bound_of, compare, demand
 from relpos.conformance.laws.base import Law, first_reason
 from relpos.conformance.plan import Plan
 from relpos.conformance.strategies import plans

@@ -23,10 +23,16 @@ def check(subject: Subject, plan: Plan) -> float:
     where = _where(given)
     if len(leaks):
         _, _, i, j = leaks[0]
-        raise LawFailure(f"query {i} sees key {j}, which is hidden from it ({where})", plan=plan, facts=_facts(influence, seen, leaks[0]))
+        raise LawFailure(
+            f"query {i} sees key {j}, which is hidden from it ({where})", plan=plan, facts=_facts(influence, seen, leaks[0])
+        )
     if len(deaf):
         _, _, i, j = deaf[0]
-        raise LawFailure(f"query {i} does not see key {j}, which it may attend to ({where})", plan=plan, facts=_facts(influence, seen, deaf[0]))
+        raise LawFailure(
+            f"query {i} does not see key {j}, which it may attend to ({where})",
+            plan=plan,
+            facts=_facts(influence, seen, deaf[0]),
+        )
     return 0.0
 
 
@@ -50,7 +56,11 @@ def _where(given: Inputs) -> str:
 
 def _facts(influence: np.ndarray, seen: np.ndarray, cell: np.ndarray) -> dict:
     b, h = int(cell[0]), int(cell[1])
-    return {"got": (influence[b, h] != 0).astype(int).tolist(), "expected": seen[b, h].astype(int).tolist(), "table": "who sees whom"}
+    return {
+        "got": (influence[b, h] != 0).astype(int).tolist(),
+        "expected": seen[b, h].astype(int).tolist(),
+        "table": "who sees whom",
+    }
 
 
 def _applies(subject: Subject) -> str | None:
@@ -67,10 +77,17 @@ def _pinned(subject: Subject) -> list[Plan]:
 LAW = Law(
     name="L7",
     title="masks hide what they should",
-    statement="Every allowed key has influence and no forbidden key has any; causal means key position > query position is hidden.",
+    statement="Every allowed key has influence and no forbidden one has; causal hides keys at positions after the query's.",
     check=check,
     plans=lambda subject: plans(
-        subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=True, scales=False
+        subject,
+        min_queries=2,
+        min_keys=2,
+        contents=("normal",),
+        dtypes=subject.dtypes[:1],
+        far=False,
+        listed=True,
+        scales=False,
     ),
     applies=_applies,
     pinned=_pinned,

@@ -3,11 +3,11 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, bound_of, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import AXES, visible
 from relpos.conformance.gradients import backward, float_names
-from relpos.conformance.judge import LawFailure, compare_within, demand
+from relpos.conformance.judge import LawFailure, bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded, torch_dtype

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, bound_of, definition, prepared
-from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.answers import answer, definition, prepared
+from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan

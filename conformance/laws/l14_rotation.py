@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, bound_of, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.expected import AXES
-from relpos.conformance.judge import LawFailure, compare_within, demand
+from relpos.conformance.judge import LawFailure, bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.smoke import smoke_plan
@@ -39,7 +39,9 @@ def _lengths(got: np.ndarray, given: Inputs, bound: np.ndarray) -> float:
     for a, b in given.settings.pairs():
         found, value = np.hypot(got[..., a], got[..., b]), np.hypot(given.q[..., a], given.q[..., b])
         loose = bound[..., a] + bound[..., b]
-        comparison = compare_within(found, value, loose, name=f"length of pair ({a}, {b})", allowed=C["rotated"], axes=AXES[QUERY][:3])
+        comparison = compare_within(
+            found, value, loose, name=f"length of pair ({a}, {b})", allowed=C["rotated"], axes=AXES[QUERY][:3]
+        )
         says = f"the length of columns {a} and {b}, which are a pair, is not kept"
         largest = max(largest, demand(comparison, says, given.plan))
     return largest
@@ -50,7 +52,12 @@ def _origin(subject: Subject, given: Inputs, got: np.ndarray, bound: np.ndarray)
     if not at_zero:
         return 0.0
     comparison = compare_within(
-        got[..., at_zero, :], given.q[..., at_zero, :], bound[..., at_zero, :], name=QUERY, allowed=C["rotated"], axes=AXES[QUERY]
+        got[..., at_zero, :],
+        given.q[..., at_zero, :],
+        bound[..., at_zero, :],
+        name=QUERY,
+        allowed=C["rotated"],
+        axes=AXES[QUERY],
     )
     return demand(comparison, "position 0 is not left alone", given.plan)
 
@@ -99,7 +106,12 @@ def _layouts(subject: Subject, given: Inputs, got: np.ndarray, bound: np.ndarray
     x[..., there_columns] = given.q[..., here_columns]
     turned = answer(subject, there.but(q=x, k=given.k))[QUERY]
     comparison = compare_within(
-        turned[..., there_columns], got[..., here_columns], 2 * bound[..., here_columns], name=QUERY, allowed=C["rotated"], axes=AXES[QUERY]
+        turned[..., there_columns],
+        got[..., here_columns],
+        2 * bound[..., here_columns],
+        name=QUERY,
+        allowed=C["rotated"],
+        axes=AXES[QUERY],
     )
     return demand(comparison, f"layout {other!r} is not {s.layout!r} with the columns reordered", plan)
 
@@ -111,13 +123,15 @@ def _applies(subject: Subject) -> str | None:
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    return draw(plans(subject, min_queries=3, contents=("normal", "one_hot"), dtypes=subject.dtypes[:1], far=False, listed=False))
+    return draw(
+        plans(subject, min_queries=3, contents=("normal", "one_hot"), dtypes=subject.dtypes[:1], far=False, listed=False)
+    )
 
 
 LAW = Law(
     name="L14",
     title="a rotation keeps lengths and composes",
-    statement="R(0) = 1, R(p)R(p) = R(2p), every pair keeps its length, other columns are untouched, layouts agree when reordered.",
+    statement="R(0) = 1, R(p)R(p) = R(2p), pairs keep their length, other columns are untouched, layouts agree when reordered.",
     check=check,
     plans=_plans,
     applies=_applies,

@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, bound_of, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.expected import AXES
-from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.smoke import smoke_plan
@@ -73,7 +73,9 @@ def _applies(subject: Subject) -> str | None:
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    plan = draw(plans(subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=False))
+    plan = draw(
+        plans(subject, min_queries=2, min_keys=2, contents=("normal",), dtypes=subject.dtypes[:1], far=False, listed=False)
+    )
     return _from_zero(subject, plan, draw(st.integers(1, 40)))
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import bound_of, definition, prepared
+from relpos.conformance.answers import definition, prepared
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import AXES, Expected
-from relpos.conformance.judge import compare_within, demand
+from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded
@@ -91,7 +91,11 @@ def _heads_alike(subject: Subject, plan: Plan) -> bool:
 
 
 def _applies(subject: Subject) -> str | None:
-    return "a bias has neither samples nor content" if subject.level == "contribution" and subject.form == "bias" else _embeds(subject)
+    return (
+        "a bias has neither samples nor content"
+        if subject.level == "contribution" and subject.form == "bias"
+        else _embeds(subject)
+    )
 
 
 def _embeds(subject: Subject) -> str | None:

@@ -53,8 +53,10 @@ def _suspects(given: Inputs) -> Iterator[tuple[str, Inputs]]:
     if s.form == "bias":
         factors = (("multiplied by the scale", scale), ("divided by the scale", 1 / scale), ("multiplied by √D", sqrt(D)))
         for words, factor in (*factors, ("divided by √D", 1 / sqrt(D))):
-            biased = Wrong(s, bias=_times(s.bias, factor), magnitude=_times(s.magnitude, factor)) if hasattr(s, "magnitude") else None
-            yield f"the bias is {words}", given.but(settings=biased or Wrong(s, bias=_times(s.bias, factor)))
+            replaced = {"bias": _times(s.bias, factor)}
+            if hasattr(s, "magnitude"):
+                replaced["magnitude"] = _times(s.magnitude, factor)
+            yield f"the bias is {words}", given.but(settings=Wrong(s, **replaced))
 
 
 def _times(method: Callable[..., np.ndarray], factor: float) -> Callable[..., np.ndarray]:
@@ -63,7 +65,9 @@ def _times(method: Callable[..., np.ndarray], factor: float) -> Callable[..., np
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    plan = draw(plans(subject, min_keys=3, min_queries=2, contents=("normal",), masks=("none",), dtypes=subject.dtypes[:1], far=False))
+    plan = draw(
+        plans(subject, min_keys=3, min_queries=2, contents=("normal",), masks=("none",), dtypes=subject.dtypes[:1], far=False)
+    )
     width = draw(st.sampled_from((4, 16, 8)))
     names = [n for n in ("head_dim", "embed_dim") if n in plan.settings and n not in subject.fixed]
     if not set(subject.fixed) & {"head_dim", "embed_dim"}:

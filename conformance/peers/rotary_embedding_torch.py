@@ -1,6 +1,7 @@
 """rotary-embedding-torch: `RotaryEmbedding.rotate_queries_or_keys` with its cache of angles, told an offset; xPos off."""
 
-from rotary_embedding_torch import RotaryEmbedding  # type: ignore[import-not-found]
+from importlib import import_module
+from typing import Any
 
 from relpos.conformance.peers.record import Deviation, Peer
 
@@ -9,7 +10,8 @@ class Rotary:
     """One `RotaryEmbedding`, as a model keeps it."""
 
     def __init__(self, head_dim, rotary_dim, base):
-        self.embedding = RotaryEmbedding(dim=head_dim if rotary_dim is None else rotary_dim, theta=base)
+        library = import_module("rotary_embedding_torch")
+        self.embedding = library.RotaryEmbedding(dim=head_dim if rotary_dim is None else rotary_dim, theta=base)
 
     def __call__(self, x, offset):
         """x [B, H, L, D], its first row at position `offset`."""
@@ -17,7 +19,12 @@ class Rotary:
 
 
 HERE = "relpos.conformance.peers.rotary_embedding_torch"
-ROTARY = {"package": "rotary-embedding-torch", "version": "0.9.1", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
+ROTARY: dict[str, Any] = {
+    "package": "rotary-embedding-torch",
+    "version": "0.9.1",
+    "scheme": "rope",
+    "implementation": f"{HERE}:Rotary",
+}
 
 WIDTH_2 = Deviation(
     name="width 2 raises",

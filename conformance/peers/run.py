@@ -70,11 +70,10 @@ def run(profile_name: str) -> int:
     """Judge all and show them: 0 when every peer comes out as recorded, 1 when one does not, 2 without their packages."""
     profile(profile_name)
     peers, missing = recorded()
-    for name, package in missing.items():
-        console.show_broken(
-            f"conformance/peers/{name}.py needs {package}, which is not installed here. nox -s peers installs what it needs "
-            f"(the extra `peers`); in an environment of your own: pip install 'relpos[peers]'."
-        )
+    if missing:
+        console.show_broken(_needs(missing), word="package missing")
+    if not peers:
+        return EXIT_CODES[BROKEN]
     console.show_lines(other_versions(peers), style="yellow")
     found, complete = findings(peers, profile_name)
     console.show_peers(found)
@@ -100,6 +99,14 @@ def recorded() -> tuple[list[Peer], dict[str, str]]:
                 raise
             missing[name] = (error.name or "its package").partition(".")[0]
     return peers, missing
+
+
+def _needs(missing: dict[str, str]) -> str:
+    needs = ", ".join(f"{name}.py needs {package}" for name, package in missing.items())
+    return (
+        f"in conformance/peers, {needs}: not installed here. `nox -s peers` installs the extra `peers` and judges; "
+        "in an environment of your own: pip install 'relpos[peers]'."
+    )
 
 
 def other_versions(peers: list[Peer]) -> list[str]:

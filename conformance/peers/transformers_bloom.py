@@ -59,8 +59,8 @@ def _model(q, k, v, padding_mask):
 
 
 HERE = "relpos.conformance.peers.transformers_bloom"
-BLOOM = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
-LAST = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
+BLOOM: dict[str, Any] = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
+LAST: dict[str, Any] = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
 
 HOLES = Deviation(
     name="distance counts real tokens",

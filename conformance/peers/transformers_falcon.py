@@ -62,9 +62,9 @@ def _model(q, k, v, attn_implementation):
 
 
 HERE = "relpos.conformance.peers.transformers_falcon"
-FALCON = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
-LAST = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
-CAUSAL = {"corner": "bottom-right", "softmax": "causal"}
+FALCON: dict[str, Any] = {"package": "transformers", "version": "5.24.0", "scheme": "alibi"}
+LAST: dict[str, Any] = {"level": "attention", "corner": "bottom-right", "softmax": "causal"}
+CAUSAL: dict[str, Any] = {"corner": "bottom-right", "softmax": "causal"}
 
 # Slope, position and product are each rounded to 8 bits, against 24 in float32: 3 · 2⁻⁸ / 2⁻²⁴.
 BFLOAT16_IN_FLOAT32 = 3 * 2.0**16

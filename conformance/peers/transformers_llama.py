@@ -77,7 +77,7 @@ class AttentionOnly(torch.nn.Module):
 
 
 HERE = "relpos.conformance.peers.transformers_llama"
-LLAMA = {"package": "transformers", "version": "5.24.0", "scheme": "rope"}
+LLAMA: dict[str, Any] = {"package": "transformers", "version": "5.24.0", "scheme": "rope"}
 HALVES = ("float32", "bfloat16", "float16")
 
 PEERS = (

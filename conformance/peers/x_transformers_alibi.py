@@ -1,5 +1,7 @@
 """x-transformers' ALiBi: `AlibiPositionalBias`, called by lengths as its attention layers do, and by explicit positions."""
 
+from typing import Any
+
 from x_transformers.x_transformers import AlibiPositionalBias  # type: ignore[import-not-found]
 
 from relpos.conformance.peers.record import Deviation, Peer
@@ -29,8 +31,8 @@ class ByPositionsAllHeads:
 
 
 HERE = "relpos.conformance.peers.x_transformers_alibi"
-X = {"package": "x-transformers", "version": "2.31.10", "scheme": "alibi"}
-ITSELF = {
+X: dict[str, Any] = {"package": "x-transformers", "version": "2.31.10", "scheme": "alibi"}
+ITSELF: dict[str, Any] = {
     "implementation": "x_transformers.x_transformers:AlibiPositionalBias",
     "claims": {"rename": {"heads": "num_heads", "i": "query_length", "j": "key_length"}, "corner": "bottom-right"},
 }

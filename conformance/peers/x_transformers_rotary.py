@@ -1,5 +1,7 @@
 """x-transformers' rotary: `RotaryEmbedding` with `apply_rotary_pos_emb`, pairs (2m, 2m + 1), the leading columns, xPos off."""
 
+from typing import Any
+
 from x_transformers.x_transformers import RotaryEmbedding, apply_rotary_pos_emb  # type: ignore[import-not-found]
 
 from relpos.conformance.peers.record import Deviation, Peer
@@ -18,8 +20,8 @@ class Rotary:
 
 
 HERE = "relpos.conformance.peers.x_transformers_rotary"
-X = {"package": "x-transformers", "version": "2.31.10", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
-CLAIMS = {"positions": "per_row", "dtypes": ("float32", "bfloat16", "float16")}
+X: dict[str, Any] = {"package": "x-transformers", "version": "2.31.10", "scheme": "rope", "implementation": f"{HERE}:Rotary"}
+CLAIMS: dict[str, Any] = {"positions": "per_row", "dtypes": ("float32", "bfloat16", "float16")}
 
 WIDTH_2 = Deviation(
     name="width 2 raises",
