@@ -23,7 +23,7 @@ def _named(file: str, start: str) -> set[str]:
 
 
 def _settings_of(name: str) -> dict:
-    """"… nb32_md128_bi" in words of the scheme."""
+    """ "… nb32_md128_bi" in words of the scheme."""
     n, most, way = re.search(r"nb(\d+)_md(\d+)_(bi|causal)", name).groups()
     return {"num_buckets": int(n), "max_distance": int(most), "bidirectional": way == "bi"}
 

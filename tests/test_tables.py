@@ -3,11 +3,11 @@
 import pickle
 
 import pytest
-import strangers_tables as s
 import torch
+
+import strangers_tables as s
 from golden_files import load
 from judging import failing, plugged, tried
-
 from relpos.conformance.faults.registry import faults
 from relpos.conformance.laws import l12_buckets as rows
 from relpos.conformance.laws import laws
