@@ -18,7 +18,8 @@ AXES["embedded"] = ("batch", "position", "column")
 
 def prepared(subject: Subject, plan: Plan) -> Inputs:
     """The inputs of a plan for this subject's scheme."""
-    return inputs(plan, subject.scheme)
+    given = inputs(plan, subject.scheme)
+    return given.but(key_positions=given.query_positions) if subject.together else given
 
 
 def answer(subject: Subject, given: Inputs) -> dict[str, np.ndarray]:

@@ -35,7 +35,8 @@ class Instance:
             return copy.deepcopy(subject.target) if subject.kind == "decoder" else subject.target
         provider = self._provider(inputs, frozenset())
         with refusals(subject, inputs):
-            return _bound(subject.target, subject.built_with, provider)
+            built = _bound(subject.target, subject.built_with, provider)
+        return built.eval() if isinstance(built, torch.nn.Module) else built  # dropout is no position scheme
 
     def _provider(self, inputs: Inputs, wanted: frozenset[str]) -> Provider:
         s = self.subject

@@ -139,10 +139,19 @@ def _told(verdict: Verdict, path: Path | None) -> int:
         if str(path) == "-":
             console.show_certificate(text)
             return verdict.exit_code
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n", encoding="utf-8")
     console.show_verdict(verdict)
+    if path is not None:
+        _write(path, text + "\n")
     return verdict.exit_code
+
+
+def _write(path: Path, text: str) -> None:
+    """After the verdict has been shown: what cannot be written must not take it away."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--json: the certificate could not be written to {path} ({error.strerror}).") from None
 
 
 def run_builtins(options: argparse.Namespace) -> int:

@@ -84,10 +84,11 @@ def show_matrix(rows: dict[str, Verdict | str]) -> None:
     out = console()
     names = [law.name for law in laws()]
     narrow = Table(box=None, padding=(0, 0), pad_edge=False)
-    narrow.add_column("implementation", no_wrap=True)
+    narrow.add_column("\nimplementation", no_wrap=True)
     for name in names:
-        narrow.add_column(name.removeprefix("L"), justify="right", width=3)
-    narrow.add_column(" s", justify="right", width=5)
+        tens, units = divmod(int(name.removeprefix("L")), 10)
+        narrow.add_column(f"{tens or ' '}\n{units}", justify="right", width=2)
+    narrow.add_column("\n s", justify="right", width=5)
     for label, verdict in rows.items():
         if isinstance(verdict, str):
             narrow.add_row(label, *[Text("?", style="red") for _ in names], "")

@@ -184,8 +184,11 @@ def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, n
 
 def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]) -> Expected:
     """Rotations and embeddings act row by row: a column is moved in all rows at once."""
-    if given.settings.form == "bias":
+    if given.settings.form == "bias" and name in given.params:
         return _of_bias(given, name, cotangents["bias"])
+    if given.settings.form == "bias":  # q for its dtype and device: nothing depends on it
+        nothing = np.zeros_like(getattr(given, name))
+        return Expected(f"gradient of {name}", "gradient", nothing, Size(nothing, nothing, 1))
     role = "key" if name in ("x of the key", "k") else "query"
     if given.settings.form == "embedding":
         g = cotangents["embedded"]

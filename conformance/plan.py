@@ -15,6 +15,8 @@ from relpos.spec.registry import settings_class
 
 # Of η: products of two tiny numbers are still normal ones, so that underflow excuses nothing.
 TINY_POWER = 0.25
+# Logits in the hundreds: an exponential without the maximum taken off overflows, first order still holds in float32.
+LOUD = 16.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class Plan:
 
     offset            absolute index of query 0 when key 0 has index 0; used when no positions are listed
     query_positions   listed positions, one row or one row per sample; None: contiguous
-    content           "normal" | "one_hot" | "ones" | "tiny" | "zeros": what q, k, v and the parameters hold
+    content           "normal" | "one_hot" | "ones" | "tiny" | "zeros" | "loud": what q, k, v and the parameters hold
     mask              "none" | "random" | "padding" | "empty": which keys are hidden besides the causal ones
     extra             what a single law needs besides
     """
@@ -129,6 +131,8 @@ class _Filler:
             normal = np.ones(shape)
         elif self.plan.content == "zeros":
             normal = np.zeros(shape)
+        elif self.plan.content == "loud":
+            normal = normal * LOUD
         elif self.plan.content == "tiny":
             normal = normal * smallest_normal(self.plan.dtype) ** TINY_POWER
         elif self.plan.content == "one_hot" and normal.size:

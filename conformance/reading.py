@@ -48,6 +48,10 @@ def with_axes(tensor: torch.Tensor, name: str, inputs: Inputs, subject: Subject)
     if per_sample:
         want = (inputs.plan.batch, *want)
     while tensor.ndim > len(want) and tensor.shape[0] in (1, inputs.plan.batch):
+        alike = inputs.query_positions.array().ndim == 1  # all samples are at the same positions
+        if alike and not all(torch.equal(sample, tensor[0]) for sample in tensor[1:]):
+            what = f"{subject.spec} returned another {name} for every sample, though all samples are at the same positions"
+            raise AdapterError(f"{what}; expected one {name} for all, {list(want)}.")
         tensor = tensor[0]
     broadcasts = name in ("bias", "logits") and tensor.ndim == len(want)
     fits = tuple(tensor.shape) == want or (broadcasts and all(a in (1, b) for a, b in zip(tensor.shape, want, strict=True)))

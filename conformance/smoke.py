@@ -3,9 +3,10 @@
 import numpy as np
 
 from relpos.conformance.answers import answer, prepared
+from relpos.conformance.calling import Instance
 from relpos.conformance.errors import AdapterError, Raised, Refused
 from relpos.conformance.placing import within_reach
-from relpos.conformance.plan import Plan
+from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import SIZES, legal, sized
 from relpos.conformance.subject import Subject
 
@@ -75,9 +76,23 @@ def _answered(subject: Subject, plan: Plan) -> Subject:
         if subject.level == "attention" and subject.card.level is None:
             return _as_logits(subject)
         raise
+    if subject.arrays == "torch" and subject.card.gradient is None and _takes_no_gradient(subject, given):
+        return _ran(subject.but(arrays="numpy"))
     if all(np.isnan(value).all() for value in got.values()):
         raise AdapterError(f"{subject.spec} returned nothing but NaN on ordinary inputs ({given.plan.describe()}).")
     return subject
+
+
+def _takes_no_gradient(subject: Subject, given: Inputs) -> bool:
+    """NumPy functions take torch tensors as well, until one of them needs a gradient."""
+    wanted = frozenset({"q", "k", "v", "x", "x of the query", "x of the key", *given.params})
+    try:
+        Instance(subject, given).tensors(given, wanted)
+    except Raised as error:
+        return "requires grad" in str(error)
+    except (Refused, AdapterError):
+        return False
+    return False
 
 
 def _as_logits(subject: Subject) -> Subject:

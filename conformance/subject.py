@@ -97,10 +97,16 @@ class Subject:
     def one_length(self) -> bool:
         """Whether queries and keys must be equally many: it has no way to be told where the queries lie."""
         if self.form in ("rotation", "embedding") and self.level == "contribution":
-            return {"q", "k"} <= self.asks and not {"query_positions", "key_positions"} <= self.asks
+            return self.together
         both = {"query_positions", "key_positions"} <= self.asks or self.scores
         sees_both = {"query_length", "key_length"} <= self.asks or {"q", "k"} <= self.asks
         return not (both or (sees_both and ("offset" in self.asks or self.card.corner is not None)))
+
+    @property
+    def together(self) -> bool:
+        """Whether it rotates queries and keys in one call at one set of positions: rows of k lie where those of q do."""
+        pair = self.form == "rotation" and self.level == "contribution" and {"q", "k"} <= self.asks
+        return pair and not {"query_positions", "key_positions"} <= self.asks
 
     @property
     def dtypes(self) -> tuple[str, ...]:

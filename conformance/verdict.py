@@ -117,7 +117,8 @@ def explained(verdict: Verdict) -> Verdict:
 
 def _passing_settings(subject: Subject) -> list[str]:
     """Named settings, alone or else in pairs, under which every law passes."""
-    singles = [(n, v) for n, v in alternatives(subject.cls, subject.fixed) if n not in subject.free]
+    told = {*subject.free, *subject.fixed}  # a setting that was given is not open
+    singles = [(n, v) for n, v in alternatives(subject.cls, subject.fixed) if n not in told]
     for size in (1, 2):
         found = []
         for choice in combinations(singles, size):

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from relpos.conformance.certificate import source_hash
-from relpos.conformance.errors import UsageError
+from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.isolated import COMPLAINTS, Request, described
 from relpos.conformance.laws import law
 from relpos.conformance.laws.base import Law
@@ -17,7 +17,7 @@ from relpos.conformance.loading import load
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
 from relpos.conformance.runner import replay, run_law
-from relpos.conformance.settings import parse_setting
+from relpos.conformance.settings import SIZES, parse_setting
 from relpos.conformance.smoke import smoke, smoke_plan
 from relpos.conformance.subject import Subject, plug_in
 from relpos.conformance.verdict import Verdict, assumptions, explained
@@ -34,6 +34,8 @@ def work(request: Request, pipe: Connection, journal: str, explain: bool) -> Non
         pipe.send(("error", error))
     except KeyboardInterrupt:
         pipe.send(("interrupted", None))
+    except Exception as error:  # noqa: BLE001 - a judge that fails says so; it never accuses
+        pipe.send(("error", AdapterError(f"{request.spec}: the judge itself failed on it ({type(error).__name__}: {error})")))
 
 
 def _judge(request: Request, pipe: Connection, journal: Path, explain: bool) -> None:
@@ -67,11 +69,28 @@ def _plugged_in(request: Request) -> Subject:
 def _one(one: Law, subject: Subject, request: Request, journal: Path):
     if request.case is not None:
         plan = Plan.from_json(request.case)
+        _checked_case(one, subject, plan)
         note(journal, plan)
         return replay(one, subject, plan)
     return run_law(
         one, subject, profile(request.profile), seed_number=request.seed, journal=lambda _, plan: note(journal, plan)
     )
+
+
+def _checked_case(one: Law, subject: Subject, plan: Plan) -> None:
+    """A stored input that does not fit is the caller's mistake, not the implementation's."""
+    if reason := one.applies(subject):
+        raise UsageError(f"--case: {one.name} does not apply ({reason}).")
+    for name, axis in SIZES.items():
+        if name in plan.settings and plan.settings[name] != getattr(plan, axis):
+            raise UsageError(f"--case: `{axis}` is {getattr(plan, axis)}, but the setting `{name}` is {plan.settings[name]}.")
+    for name, length in (("query_positions", plan.query_length), ("key_positions", plan.key_length)):
+        rows = getattr(plan, name)
+        listed = rows[0] if rows and isinstance(rows[0], tuple) else rows
+        if listed is not None and len(listed) != length:
+            raise UsageError(f"--case: `{name}` lists {len(listed)} positions for a length of {length}.")
+    if min(plan.batch, plan.heads, plan.query_length, plan.key_length, plan.head_dim) < 1:
+        raise UsageError("--case: every size must be at least 1.")
 
 
 def _explained(verdict: Verdict, subject: Subject) -> Verdict:

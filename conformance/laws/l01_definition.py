@@ -10,6 +10,9 @@ from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans, takes_groups
 from relpos.conformance.subject import Subject
 
+FAR = (0, 63, 64, 65, 1000, 5000)
+LONG, LONGER, WIDE = 67, 130, 128
+
 
 def check(subject: Subject, plan: Plan) -> float:
     """Every element against the float64 definition."""
@@ -26,7 +29,45 @@ def _pinned(subject: Subject) -> list[Plan]:
         found.append(base.but(kv_heads=2 if base.heads > 2 else 1))
     if "scale" in subject.asks:
         found.append(base.but(scale=0.5))
+    if subject.level != "contribution" and base.dtype in ("float32", "float64"):
+        found.append(base.but(content="loud"))
+    found += [plan for plan in (_far_apart(subject), _wide(subject)) if plan is not None]
     return [within_reach(subject, plan) for plan in found]
+
+
+def _far_apart(subject: Subject) -> Plan | None:
+    """Distances and numbers of keys beyond what a clip, a block or a table might stop at."""
+    if subject.kind == "decoder":
+        return None
+    plan = smoke_plan(subject, batch=1, heads=2, head_dim=2)
+    if subject.one_length or (subject.positions == "contiguous" and subject.card.corner != "bottom-right"):
+        n = min(LONG, subject.card.max_length or LONG)
+        return _at(plan, n, n, tuple(range(n)), tuple(range(n)))
+    if subject.positions == "arbitrary":
+        keys = tuple(sorted({min(p, subject.card.max_position) for p in FAR}))
+        if subject.card.max_length is not None and subject.card.max_length < len(keys):
+            return None
+        return _at(plan, 1, len(keys), (max(keys),), keys)
+    n = min(LONGER, subject.card.max_length or LONGER)
+    return _at(plan, 1, n, None, None)
+
+
+def _at(plan: Plan, Lq: int, Lk: int, queries: tuple | None, keys: tuple | None) -> Plan:
+    told = plan.query_positions is not None
+    return plan.but(
+        query_length=Lq,
+        key_length=Lk,
+        offset=0 if told else Lk - Lq,
+        query_positions=queries if told else None,
+        key_positions=keys if told else None,
+    )
+
+
+def _wide(subject: Subject) -> Plan | None:
+    """A head as wide as real ones."""
+    if {"head_dim", "embed_dim"} & set(subject.fixed):
+        return None
+    return smoke_plan(subject, batch=1, heads=2, query_length=2, key_length=3, head_dim=WIDE)
 
 
 def _masked(subject: Subject, base: Plan) -> list[Plan]:

@@ -27,7 +27,7 @@ def check(subject: Subject, plan: Plan) -> float:
     largest, start = 0.0, 0
     for size in plan.extra["chunks"]:
         part = _part(subject, given, start, start + size)
-        rows = {name: _cut(value, name, start, start + size, len(part.key_positions)) for name, value in whole.items()}
+        rows = {name: _cut(value, name, start, start + size, _keys(subject, part, start)) for name, value in whole.items()}
         words = f"{_rows(start, size)} the whole"
         largest = max(largest, _against(answer(subject, part), rows, subject, part, words, plan))
         start += size
@@ -45,27 +45,33 @@ def _part(subject: Subject, given: Inputs, start: int, stop: int) -> Inputs:
     """Queries start … stop−1 with the keys there are by then (all of them where nothing is hidden)."""
     plan, n = given.plan, len(given.query_positions)
     keys = n if subject.level == "attention" and not plan.causal and subject.positions != "contiguous" else stop
+    first = start if subject.together else 0  # keys that are turned in the same call come with their own queries
     base = plan.offset if plan.query_positions is None else plan.query_positions[0]
     part = plan.but(
         query_length=stop - start,
-        key_length=keys,
+        key_length=keys - first,
         offset=plan.offset + start,
         query_positions=None if plan.query_positions is None else tuple(range(base + start, base + stop)),
-        key_positions=None if plan.key_positions is None else plan.key_positions[:keys],
+        key_positions=None if plan.key_positions is None else plan.key_positions[first:keys],
         extra={},
     )
     built = prepared(subject, part)
-    mask = None if given.mask is None else given.mask[:, :, start:stop, :keys]
+    mask = None if given.mask is None else given.mask[:, :, start:stop, first:keys]
     return built.but(
-        q=given.q[:, :, start:stop], k=given.k[:, :, :keys], v=given.v[:, :, :keys], params=given.params, mask=mask
+        q=given.q[:, :, start:stop], k=given.k[:, :, first:keys], v=given.v[:, :, first:keys], params=given.params, mask=mask
     )
 
 
-def _cut(value: np.ndarray, name: str, start: int, stop: int, keys: int) -> np.ndarray:
+def _keys(subject: Subject, part: Inputs, start: int) -> slice:
+    first = start if subject.together else 0
+    return slice(first, first + len(part.key_positions))
+
+
+def _cut(value: np.ndarray, name: str, start: int, stop: int, keys: slice) -> np.ndarray:
     if name == "rotated key":
-        return value[..., :keys, :]
+        return value[..., keys, :]
     rows = value[..., start:stop, :]
-    return rows[..., :keys] if name in ("bias", "logits") else rows
+    return rows[..., keys] if name in ("bias", "logits") else rows
 
 
 def _against(
