@@ -47,6 +47,7 @@ TOGETHER = [
     (ALiBi(H), RoPE(D)),
     (Sinusoidal(E), Shaw(D, 2)),
     (RoPE(D), T5(H)),
+    (T5(H), Shaw(D, 2)),
     (Shaw(D, 2), RoPE(D), Clipped(H, 2), ALiBi(H, scale_bias=True), Sinusoidal(E), NoPE()),
 ]
 

@@ -7,6 +7,7 @@ from torch import Tensor
 from modules_by_definition import EVERY, HKV, LK, LQ, TOGETHER, VARIANTS, B, D, E, H, expected, module, name, tokens
 from relpos.impls.modules import RelativePositionBias
 from relpos.spec.alibi import ALiBi
+from relpos.spec.clipped import Clipped
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit
 from relpos.spec.rope import RoPE
@@ -90,6 +91,13 @@ def test_context_is_counted_from_0_where_no_distance_is_looked_at():
     same(it(x, context=context), expected(it, x, context))
 
 
+@pytest.mark.parametrize("others", [(), (Clipped(H, 2),)], ids=["alone", "with another"])
+def test_a_bias_may_leave_a_query_no_key(others):
+    it, x, context = module((ALiBi(H, distance="half_half"), *others)), tokens(), tokens(LK, seed=3)
+    at = {"positions": torch.arange(LQ), "context_positions": torch.arange(LK) + 3}  # heads that look back see nothing
+    same(it(x, context=context, **at), expected(it, x, context, **at))
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_projections_without_a_bias(bias):
     it, x = module(ALiBi(H), bias=bias), tokens()
@@ -114,6 +122,13 @@ def test_relative_position_bias(schemes):
     same(it(queries, keys, dtype=torch.float64).expand(H, LQ, LK), wanted)
     rows = it(queries.expand(B, -1), keys, dtype=torch.float64)
     same(rows.expand(B, H, LQ, LK), wanted.expand(B, -1, -1, -1))
+
+
+def test_relative_position_bias_has_the_dtype_of_its_table():
+    at = (torch.arange(LQ), torch.arange(LK))
+    assert RelativePositionBias(T5(H)).bfloat16()(*at).dtype == torch.bfloat16
+    assert RelativePositionBias(T5(H)).bfloat16()(*at, dtype=torch.float32).dtype == torch.float32
+    assert RelativePositionBias(ALiBi(H)).bfloat16()(*at).dtype == torch.float32
 
 
 # ---- masks
