@@ -17,7 +17,7 @@ import torch
 
 from relpos.conformance.calling import Instance, matched_parameters
 from relpos.conformance.errors import Raised
-from relpos.conformance.expected import Expected, parts, scale_of
+from relpos.conformance.expected import Expected, expected, parts, scale_of
 from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
 from relpos.conformance.plan import Inputs
 from relpos.conformance.reading import to_numpy
@@ -184,6 +184,8 @@ def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, n
 
 def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]) -> Expected:
     """Rotations and embeddings act row by row: a column is moved in all rows at once."""
+    if given.settings.form == "bias":
+        return _of_bias(given, name, cotangents["bias"])
     role = "key" if name in ("x of the key", "k") else "query"
     if given.settings.form == "embedding":
         g = cotangents["embedded"]
@@ -198,6 +200,19 @@ def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]
         value[..., c] = (g * J).sum(-1)
         M[..., c], P[..., c] = (np.abs(g) * size.M).sum(-1), (np.abs(g) * size.P).sum(-1)
     return Expected(f"gradient of {name}", "gradient", value, Size(M, P, x.shape[-1]))
+
+
+def _of_bias(given: Inputs, name: str, g: np.ndarray) -> Expected:
+    """A learned table enters a bias linearly: one entry at a time, the cotangent summed over the pairs that use it."""
+    table, nothing = given.params[name], {n: np.zeros_like(p) for n, p in given.params.items()}
+    value, M = np.zeros_like(table), np.zeros_like(table)
+    base = expected(given.but(params=nothing), "contribution")["bias"].value
+    for cell in np.ndindex(table.shape):
+        unit = {**nothing, name: np.zeros_like(table)}
+        unit[name][cell] = 1.0
+        J = _change(expected(given.but(params=unit), "contribution")["bias"].value, base)
+        value[cell], M[cell] = (g * J).sum(), (np.abs(g) * np.abs(J)).sum()
+    return Expected(f"gradient of {name}", "gradient", value, Size(M, np.zeros_like(M), g.size))
 
 
 def _score(given: Inputs) -> np.ndarray:

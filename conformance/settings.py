@@ -19,6 +19,9 @@ def smallest(cls: type[Any], **given: Any) -> dict[str, Any]:
 
 def sized(cls: type[Any], given: dict[str, Any]) -> dict[str, Any]:
     """All settings: the given ones, and sizes large enough for them to be legal (a partial width needs a head that wide)."""
+    values = smallest(cls, **given)
+    if legal(cls, values):
+        return values
     values = dict(given)
     for field in fields(cls):
         if field.name in SIZES and field.name not in values:
@@ -89,7 +92,8 @@ def shapes_depend_on(cls: type[Any], name: str, parameter: str) -> bool:
     """Whether a setting shows in the shape of a learned parameter, so that an implementation can read it there."""
     base = smallest(cls)
     step = 2 if name in SIZES else 1
-    changed = {**base, name: base.get(name, 0) + step} if isinstance(base.get(name, 0), int) else base
+    now = getattr(cls(**base), name)
+    changed = {**base, name: now + step} if isinstance(now, int) and not isinstance(now, bool) else base
     try:
         return cls(**base).parameters().get(parameter) != cls(**changed).parameters().get(parameter)
     except SettingsError:

@@ -135,7 +135,7 @@ def _settings(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], wish: di
         first = (defaults[name],) if defaults[name] in options[name] else ()
         candidates = first + tuple(v for v in options[name] if v not in first)
         if wish.get("small"):
-            candidates = tuple(v for v in candidates if type(v) is not int or v <= SMALL_TABLE)
+            candidates = _small(candidates)
         value = draw(st.sampled_from(candidates))
         if legal(subject.cls, {**values, name: value}):
             values[name] = value
@@ -144,6 +144,13 @@ def _settings(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], wish: di
         if legal(subject.cls, {**values, name: value}):
             values[name] = value
     return values
+
+
+def _small(candidates: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sizes of small tables only: each cell of a table costs. Where none is small, the smallest."""
+    sizes = [v for v in candidates if type(v) is int]
+    most = max(SMALL_TABLE, min(sizes, default=0))
+    return tuple(v for v in candidates if type(v) is not int or v <= most)
 
 
 def _widths(subject: Subject, sizes: dict[str, Any]) -> dict[str, int]:

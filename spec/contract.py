@@ -5,6 +5,7 @@ A scheme is one file with one frozen dataclass, its settings, that carries
     form          "none" | "embedding" | "rotation" | "bias" | "logits": where position enters attention
     claims        words that laws look for ("relative", "row_relative", "relative_dot", "symmetric")
     draws         values of scheme-specific sizes worth trying, simplest first (read by the judge's generators)
+    published     settings in use or at an edge, always tried where a table is read row by row; may be left out
     parameters()  learned tensors by name, with shapes derived from the settings
 
 and one definition, by form:

@@ -122,10 +122,39 @@ def exchanged(q, k, rel_k, query_positions, key_positions):
     return (q[..., :, None, :] * (k[..., None, :, :] + rel_k[row])).sum(-1) * q.shape[-1] ** -0.5
 
 
+@implements("none")
+def first_key_open(q, k, v, mask):
+    """The first key is open to all, so that padding before the tokens leaks in."""
+    return attend(q, k, v, mask | (torch.arange(k.shape[2]) == 0))
+
+
+@implements("alibi")
+def exponent_unread(num_heads, bias_max, query_positions, key_positions):
+    """bias_max is taken, and 8 used."""
+    return penalty(num_heads, query_positions, key_positions)
+
+
+@implements("sinusoidal")
+def even_only(embed_dim, positions):
+    """Sines and cosines are written into halves of one size."""
+    angles = positions[:, None] * 10000.0 ** (-torch.arange(0, embed_dim, 2) / embed_dim)
+    e = torch.zeros(len(positions), embed_dim)
+    e[:, 0::2], e[:, 1::2] = angles.sin(), angles.cos()
+    return e
+
+
 def turned(x, positions, θ, *, mirrored=False):
     angles = positions[:, None] * θ
     c, s, a, b = angles.cos(), angles.sin(), x[..., 0::2], x[..., 1::2]
     return torch.stack([a * c - b * s, a * s + b * (-c if mirrored else c)], -1).flatten(-2)
+
+
+@implements("t5", settings={"num_buckets": 32, "max_distance": 128, "bidirectional": False})
+def last_bucket_late(table, query_positions, key_positions):
+    """The last bucket begins at 128, not at 113, where the logarithm puts it."""
+    n = (query_positions[:, None] - key_positions).clamp(min=0)
+    far = 16 + (torch.log(n.clamp(min=1) / 16) / torch.log(torch.tensor(8.0)) * 16).long()
+    return table[torch.where(n < 16, n, far.clamp(max=30)).masked_fill(n >= 128, 31)].permute(2, 0, 1)
 
 
 @implements("rope")
@@ -184,3 +213,10 @@ def penalty_of(num_heads, query_positions, key_positions):
 
 
 penalty_of.__relpos__ = {"scheme": "alibi"}
+
+
+@implements("rope", dtypes=("float32", "bfloat16"))
+def counted_in_dtype(x, positions):
+    """Positions are counted in the dtype of x: 257 is 256 in bfloat16."""
+    d = x.shape[-1]
+    return turned(x, positions.to(x.dtype).double(), 10000.0 ** (-torch.arange(0, d, 2) / d)).to(x.dtype)

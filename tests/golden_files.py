@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from golden_rows import columns
+
 FOLDER = Path(__file__).resolve().parents[1] / "conformance" / "goldens"
 
 # How far an array may be from the spec: so many spacings (eps) of its magnitude. Integers and booleans must be equal.
@@ -17,6 +19,9 @@ ROUNDINGS = {
     "float64": (64, 2.0**-52),
     # slope and product are rounded once each, half a spacing apiece; as much again where a sum or softmax follows
     "float32": (2, 2.0**-23),
+    # A layer: two projections of 8 terms, logits of 4, a softmax, a sum over at most 9 keys, a projection of 8: 9 + 9 + 7 + 11
+    # + 10 + 9 half-spacings
+    "float32 layer": (28, 2.0**-23),
     # BLOOM raises a rounded base to the power h (11 spacings from the authors' slopes, says its golden); Hugging Face's
     # rotary raises base to a rounded exponent: ln(500000) = 13.1 half-spacings, and one each for power and quotient
     "float32 power": (12, 2.0**-23),
@@ -71,14 +76,14 @@ def load(name: str) -> Golden:
     if name.endswith(".json"):
         meta = json.loads((FOLDER / name).read_text(encoding="utf-8"))
         rows = meta.pop("rows")
-        return Golden(name, {column: np.array([row[column] for row in rows]) for column in rows[0]}, meta)
+        return Golden(name, columns(rows), meta)
     with np.load(FOLDER / name) as file:
         arrays = {key: file[key] for key in file.files if key != "meta"}
         return Golden(name, arrays, json.loads(str(file["meta"])))
 
 
 def assert_same(match: Match, expected: np.ndarray, what: str) -> None:
-    """Equal where exact, within the stated roundings elsewhere; infinities in the same cells."""
+    """Equal where exact, within the stated roundings elsewhere; infinities and NaN in the same cells."""
     got = np.asarray(match.got)
     assert got.shape == expected.shape, f"{what}: the spec gives shape {got.shape}, the golden has {expected.shape}"
     if expected.dtype.kind in "iub":
@@ -88,7 +93,8 @@ def assert_same(match: Match, expected: np.ndarray, what: str) -> None:
         magnitude = np.abs(expected, dtype=np.float64) if match.magnitude is None else match.magnitude
         bound = np.broadcast_to(count * eps * magnitude, expected.shape)
     finite = np.isfinite(expected)
-    assert np.array_equal(np.asarray(got, dtype=np.float64)[~finite], expected[~finite]), f"{what}: other cells are infinite"
+    elsewhere = np.asarray(got, dtype=np.float64)[~finite], expected[~finite]
+    assert np.array_equal(*elsewhere, equal_nan=True), f"{what}: other cells are infinite or NaN"
     error = np.abs(np.subtract(got, expected, dtype=np.float64, where=finite, out=np.zeros(expected.shape)))
     if not (error <= np.where(finite, bound, 0)).all():
         worst = np.unravel_index(np.argmax(error - np.where(finite, bound, 0)), error.shape)

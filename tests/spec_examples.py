@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from relpos.spec.alibi import ALiBi
+from relpos.spec.clipped import Clipped
 from relpos.spec.none import NoPE
 from relpos.spec.rope import RoPE
 from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
+from relpos.spec.t5 import T5
 
 H, D, REACH = 6, 4, 40
 EXAMPLES = (
@@ -22,6 +24,11 @@ EXAMPLES = (
     *(Shaw(D, 2, tables=tables) for tables in ("separate", "tied")),
     *(Shaw(D, REACH, tables=tables) for tables in ("relative_key", "relative_key_query")),
     Shaw(D, 2, sign="query_minus_key"),
+    *(T5(H, 8, 20, bidirectional=way) for way in (True, False)),
+    T5(H, 9, 5, score_scale="inverse_sqrt", sign="query_minus_key"),
+    T5(H, cross_attention=True),
+    *(Clipped(H, 2, directions=ways, beyond=beyond) for ways in ("both", "past", "symmetric") for beyond in ("repeat", "zero")),
+    Clipped(H, 0, heads="shared", sign="key_minus_query"),
 )
 
 

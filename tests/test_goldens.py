@@ -11,6 +11,7 @@ import pytest
 
 import golden_alibi
 import golden_attention
+import golden_tables
 import golden_waves
 from golden_files import FOLDER, Golden, Match, assert_same, index, load, names
 from relpos.spec.alibi import ALiBi
@@ -24,10 +25,12 @@ EXPLAINERS = {
     "nope__": (golden_attention, "none"),
     "shaw": (golden_attention, "shaw"),
     "alibi__": (golden_alibi, "alibi"),
+    "t5__": (golden_tables, "t5"),
+    "clipped_table__": (golden_tables, "clipped"),
     "sinusoidal_": (golden_waves, "sinusoidal"),
     "rope_": (golden_waves, "rope"),
 }
-NOT_EXPRESSIBLE = golden_alibi.NOT_EXPRESSIBLE
+NOT_EXPRESSIBLE = golden_alibi.NOT_EXPRESSIBLE | golden_tables.NOT_EXPRESSIBLE
 
 
 def explainer(name: str):
@@ -139,7 +142,8 @@ def test_key_only_is_not_distance_without_a_causal_mask(array):
 
 # ---- particular to one code
 
-FAIRSEQ_PADDED = [name for name in names() if load(name).meta.get("params", {}).get("padding_idx") is not None]
+FAIRSEQ = [name for name in names() if name.startswith("sinusoidal_fairseq")]
+FAIRSEQ_PADDED = [name for name in FAIRSEQ if load(name).params["padding_idx"] is not None]
 
 
 @pytest.mark.parametrize("name", FAIRSEQ_PADDED)

@@ -50,7 +50,8 @@ def names_for(given: Inputs, level: str) -> dict[str, str]:
     if level != "contribution":
         own = {"q": "q", "k": "k"} | ({"v": "v"} if level == "attention" else {})
         return own | {name: name for name in given.params}
-    return {"x of the query": "q", "x of the key": "k"} if given.settings.form == "rotation" else {}
+    rotated = {"x of the query": "q", "x of the key": "k"}
+    return rotated if given.settings.form == "rotation" else {name: name for name in given.params}
 
 
 def moved(given: Inputs, name: str, delta: np.ndarray) -> Inputs:

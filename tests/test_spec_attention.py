@@ -153,9 +153,10 @@ def test_a_sample_does_not_see_its_batch(settings):
 
 
 @every_example
-def test_the_scale_is_one_over_root_d_unless_given(settings):
+def test_the_scale_is_the_schemes_own_unless_given(settings):
     params, q, k, _ = drawn(settings)
-    np.testing.assert_array_equal(logits(settings, params, q, k, *WHERE), logits(settings, params, q, k, *WHERE, scale=D**-0.5))
+    own = 1.0 if getattr(settings, "score_scale", "") == "none" else D**-0.5  # T5 has no scale
+    np.testing.assert_array_equal(logits(settings, params, q, k, *WHERE), logits(settings, params, q, k, *WHERE, scale=own))
 
 
 @pytest.mark.parametrize("settings", [s for s in EXAMPLES if s.form != "bias"], ids=label)
@@ -167,11 +168,11 @@ def test_the_scale_multiplies_content_and_content_dependent_terms_once(settings)
 
 @pytest.mark.parametrize("settings", [s for s in EXAMPLES if s.form == "bias"], ids=label)
 def test_the_scale_leaves_a_bias_alone_unless_the_scheme_says_so(settings):
-    _, q, k, _ = drawn(settings)
+    params, q, k, _ = drawn(settings)
     for scale in (1.0, 4.0):
-        factor = scale if settings.scale_bias else 1.0
-        expected = logits(NoPE(), {}, q, k, *WHERE, scale=scale) + factor * settings.bias({}, *WHERE)
-        np.testing.assert_array_equal(logits(settings, {}, q, k, *WHERE, scale=scale), expected)
+        factor = scale if getattr(settings, "scale_bias", False) else 1.0
+        expected = logits(NoPE(), {}, q, k, *WHERE, scale=scale) + factor * settings.bias(params, *WHERE)
+        np.testing.assert_array_equal(logits(settings, params, q, k, *WHERE, scale=scale), expected)
 
 
 # ---- where each form enters

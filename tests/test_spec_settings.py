@@ -5,8 +5,10 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from refused_tables import REFUSED_TABLES
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
+from relpos.spec.clipped import Clipped
 from relpos.spec.contract import PositionError, SettingsError, require_params, scheme_name
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit, Range
@@ -14,6 +16,7 @@ from relpos.spec.registry import UnknownScheme, schemes, settings_class
 from relpos.spec.rope import RoPE
 from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
+from relpos.spec.t5 import T5
 from spec_examples import EXAMPLES, label
 
 WHOLE = "Convert it with int() where you build the settings."
@@ -92,6 +95,7 @@ REFUSED_SETTINGS = [
         {"head_dim": 4, "max_distance": 2, "sign": -1},
         f"shaw: `sign` must be one of 'published', 'key_minus_query', 'query_minus_key', got -1. {EXPLAINED}",
     ),
+    *REFUSED_TABLES,
 ]
 
 
@@ -122,6 +126,9 @@ def test_every_field_has_a_refusal(field):
         RoPE(5, rotary_dim=4),
         RoPE(1, rotary_dim=0),
         Shaw(1, 0),
+        T5(1, num_buckets=4, max_distance=2),
+        T5(1, num_buckets=2, max_distance=2, bidirectional=False),
+        Clipped(1, 0),
     ],
     ids=label,
 )

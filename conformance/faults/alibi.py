@@ -171,6 +171,13 @@ def eight_heads(score, b, h, q_idx, kv_idx):
     return score - 2.0 ** -(h + 1.0) * (q_idx - kv_idx).abs()
 
 
+def bias_max_unread(num_heads, bias_max, query_positions, key_positions):
+    """An option that is accepted, and 8 in its place."""
+    del bias_max
+    m = torch.tensor(ALiBi(num_heads).slopes(), dtype=torch.float32).view(-1, 1, 1)
+    return -m * (query_positions[:, None] - key_positions).abs()
+
+
 # fmt: off
 FAULTS = (
     Fault("slopes-from-zero", "a first head of slope 1", "L10", _sloped(_from_zero)),
@@ -208,6 +215,7 @@ FAULTS = (
         settings={"scale_bias": False}),
     Fault("scale-bias-ignored", "scale_bias ignored", "L29", lambda s: replace(s, scale_bias=False),
         levels=("logits", "attention"), settings={"scale_bias": True}),
+    Planted("bias-max-unread", "bias_max taken and not read", "L16", bias_max_unread, settings=SYMMETRIC),
     Planted("kept-by-length", "a bias kept by its shape, whatever the offset", "L4", KeptByLength, cases=("B010",),
         settings=SYMMETRIC),
     Planted("aliased", "its cache handed out", "L4", Aliased, settings=SYMMETRIC),

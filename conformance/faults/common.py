@@ -109,6 +109,12 @@ def _masked(change):
     return lambda i: i if i.mask is None else i.but(mask=change(i.mask))
 
 
+def _first_key_open(mask: np.ndarray) -> np.ndarray:
+    opened = np.array(mask)
+    opened[..., 0] = True
+    return opened
+
+
 def _full_rows(i: Inputs) -> Inputs:
     seen = visible(i)
     return i.but(causal=False, mask=seen | ~seen.any(axis=-1, keepdims=True))
@@ -159,6 +165,7 @@ MASKS = (
         given=lambda i: i.but(causal=i.causal and i.mask is None))),
     (OUTPUTS, Fault("mask-ignored", "the mask ignored", "L7", given=lambda i: i.but(mask=None))),
     (OUTPUTS, Fault("mask-inverted", "the mask read the wrong way round", "L7", given=_masked(np.logical_not))),
+    (OUTPUTS, Fault("first-key-open", "the first key open to all, padding or not", "L5", given=_masked(_first_key_open))),
     (OUTPUTS, Fault("mask-first-query", "the first query's mask for all", "L7", given=_masked(lambda m: _first(m, 2)))),
     (OUTPUTS, Fault("mask-first-sample", "the first sample's mask for all", "L7", given=_masked(lambda m: _first(m, 0)))),
     (OUTPUTS, Fault("empty-row-full", "a query without keys attending to all", "L8", given=_full_rows, cases=("B135",))),

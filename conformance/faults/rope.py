@@ -108,6 +108,11 @@ def _half(x: Tensor, positions: Tensor, base: float) -> Tensor:
     return torch.cat((a * c - b * s, a * s + b * c), dim=-1)
 
 
+def counted_in_working_dtype(x, positions):
+    """Positions in the dtype of x, as a buffer that the model was cast with gives them."""
+    return _half(x, positions.to(x.dtype).double(), 10000.0)
+
+
 class KeptByLength(nn.Module):
     """Positions kept by their number, whatever the offset."""
 
@@ -220,6 +225,8 @@ FAULTS = (
         claims={"max_position": 2**15}),
     Fault("angles-bfloat16", "angles formed in bfloat16", "L1",
         _turning(angle=lambda p, θ: rounded(np.array([p * θ]), "bfloat16")[0]), cases=("B108",)),
+    Planted("counted-in-dtype", "positions counted in the dtype of x", "L18", counted_in_working_dtype,
+        cases=("B108", "B109"), settings={"layout": "half"}, claims={"dtypes": ("float32", "bfloat16", "float16")}),
     Planted("kept-by-length", "angles kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",),
         settings=HALF),
     Planted("first-length", "a table as long as the first call", "L4", FirstLength, settings=HALF),

@@ -75,6 +75,14 @@ def _rows(settings: Sinusoidal, start: int, length: int) -> Tensor:
     return torch.tensor(settings.encode(Range(start, length)), dtype=torch.float32)
 
 
+def even_only(embed_dim, positions):
+    """Sines and cosines written into halves of one size."""
+    angles = positions[:, None] * 10000.0 ** (-torch.arange(0, embed_dim, 2) / embed_dim)
+    e = torch.zeros(len(positions), embed_dim)
+    e[:, 0::2], e[:, 1::2] = angles.sin(), angles.cos()
+    return e
+
+
 class KeptByLength(nn.Module):
     """Vectors kept by their number, whatever the offset."""
 
@@ -138,6 +146,7 @@ FAULTS = (
     Fault("odd-column-zero", "zeros in the last column of an odd width", "L1", _changed(_odd_column_zero), cases=("B075",),
         settings={"embed_dim": 5, **INTERLEAVED}),
     Fault("values-alone", "values without their position", "L1", given=_values_alone, levels=("attention",)),
+    Planted("odd-width", "a crash at an odd width", "L26", even_only, cases=("B075",)),
     Planted("kept-by-length", "vectors kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",)),
     Planted("aliased", "its table handed out", "L4", Aliased, claims={"max_length": CAPACITY}),
     Planted("added-in-place", "the input changed in place", "L4", added_in_place),

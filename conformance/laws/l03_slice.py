@@ -9,6 +9,7 @@ from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -104,8 +105,13 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     wish = {"min_queries": 2, "min_keys": 2, "listed": False, "contents": ("normal",), "far": False, "causal": causal}
     plan = draw(plans(subject, **wish))
     n = max(plan.query_length, plan.key_length)
+    return _square(subject, plan, draw(st.integers(0, 9)) if _alone(subject) else 0, _chunks(draw, n))
+
+
+def _square(subject: Subject, plan: Plan, offset: int, chunks: tuple[int, ...]) -> Plan:
+    """As many queries as keys, all contiguous, cut into chunks."""
+    n = sum(chunks)
     start = 0 if plan.key_positions is None else plan.key_positions[0]
-    offset = draw(st.integers(0, 9)) if _alone(subject) else 0
     explicit = plan.query_positions is not None
     plan = plan.but(
         query_length=n,
@@ -114,7 +120,16 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
         query_positions=tuple(range(start, start + n)) if explicit else None,
         key_positions=tuple(range(start, start + n)) if explicit else None,
     )
-    return within_reach(subject, plan.but(extra={"chunks": _chunks(draw, n)}))
+    return within_reach(subject, plan.but(extra={"chunks": chunks}))
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    """A prefix, then two tokens at once, then one by one."""
+    plan = smoke_plan(subject)
+    if subject.positions == "contiguous" and "causal" in subject.asks:
+        plan = plan.but(causal=True)
+    n = min(plan.key_length, max(plan.query_length, 4))
+    return [_square(subject, plan, 0, (n - 3, 2, 1))] if n > 3 else []
 
 
 def _alone(subject: Subject) -> bool:
@@ -153,5 +168,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.7,
 )

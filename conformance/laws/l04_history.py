@@ -97,7 +97,10 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     first = draw(plans(subject, contents=("normal",)))
     calls = []
     for _ in range(draw(st.integers(1, 3))):
-        other = draw(plans(subject, contents=("normal",))) if draw(st.booleans()) else _elsewhere(draw, subject, first)
+        kinds = ("elsewhere", "other", "trained") if subject.owns_parameters else ("elsewhere", "other")
+        kind = draw(st.sampled_from(kinds))
+        other = draw(plans(subject, contents=("normal",))) if kind == "other" else _elsewhere(draw, subject, first)
+        other = first.but(seed=first.seed + 1) if kind == "trained" else other  # the same call with other parameters
         same = {n: getattr(first, n) for n in ("settings", "heads", "kv_heads", "head_dim")}
         calls.append(within_reach(subject.but(given={**subject.given, **first.settings}), other.but(**same)).to_json())
     return first.but(extra={"calls": tuple(calls)})
@@ -117,6 +120,16 @@ def _elsewhere(draw: st.DrawFn, subject: Subject, first: Plan) -> Plan:
 
 
 def _pinned(subject: Subject) -> list[Plan]:
+    return [*_retrained(subject), *_coarse_first(subject)]
+
+
+def _retrained(subject: Subject) -> list[Plan]:
+    """The same call again after everything else in it changed: content, and parameters that a module owns."""
+    plan = smoke_plan(subject)
+    return [plan.but(extra={"calls": (plan.but(seed=plan.seed + 1).to_json(),)})]
+
+
+def _coarse_first(subject: Subject) -> list[Plan]:
     """A long call in the coarsest dtype, then a short one in float32: a table kept from the first would show."""
     coarse = next((d for d in ("bfloat16", "float16") if d in subject.dtypes), None)
     if coarse is None or "float32" not in subject.dtypes or subject.level != "contribution" or subject.form == "bias":

@@ -40,20 +40,23 @@ def _suspects(given: Inputs) -> Iterator[tuple[str, Inputs]]:
     yield "the scale is not applied to q·k at all", given.but(scale=1.0)
     yield "the scale is applied twice", given.but(scale=scale * scale)
     yield "the square root of the scale is applied", given.but(scale=sqrt(scale))
+    D = given.q.shape[-1]
     if given.scale is not None:
-        yield "1/√D is applied and the given scale is ignored", given.but(scale=None)
-        yield "1/√D is applied besides the given scale", given.but(scale=scale / sqrt(given.q.shape[-1]))
+        yield "1/√D is applied and the given scale is ignored", given.but(scale=1 / sqrt(D))
+        yield "the given scale is ignored", given.but(scale=None)
+        yield "1/√D is applied besides the given scale", given.but(scale=scale / sqrt(D))
+    elif scale != 1 / sqrt(D):
+        yield "1/√D is applied, which this scheme does not have", given.but(scale=1 / sqrt(D))
     if s.form == "logits":
         unscaled = Wrong(s, logits=lambda params, q, k, i, j, *, scale: s.logits(params, q, k, i, j, scale=1.0))
         yield "the position term is not scaled", given.but(settings=unscaled)
     if s.form == "bias":
-        for words, factor in (("multiplied", scale), ("divided", 1 / scale)):
-            biased = (
-                Wrong(s, bias=_times(s.bias, factor), magnitude=_times(s.magnitude, factor))
-                if hasattr(s, "magnitude")
-                else None
-            )
-            yield f"the bias is {words} by the scale", given.but(settings=biased or Wrong(s, bias=_times(s.bias, factor)))
+        factors = (("multiplied by the scale", scale), ("divided by the scale", 1 / scale), ("multiplied by √D", sqrt(D)))
+        for words, factor in (*factors, ("divided by √D", 1 / sqrt(D))):
+            replaced = {"bias": _times(s.bias, factor)}
+            if hasattr(s, "magnitude"):
+                replaced["magnitude"] = _times(s.magnitude, factor)
+            yield f"the bias is {words}", given.but(settings=Wrong(s, **replaced))
 
 
 def _times(method: Callable[..., np.ndarray], factor: float) -> Callable[..., np.ndarray]:

@@ -1,0 +1,193 @@
+"""L12: every distance reads the row of the table that it should; rows are whole numbers and compared exactly."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import answer, past, prepared
+from relpos.conformance.judge import LawFailure
+from relpos.conformance.laws.base import Law
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.settings import legal
+from relpos.conformance.smoke import smoke_plan
+from relpos.conformance.strategies import plans
+from relpos.conformance.subject import Subject, cls_parameters
+
+REACH = 300  # distances tried each way: every edge of 32 buckets up to 256, and the clip of 128
+STEP = 1 / 16  # between rows of the ramp: powers of e to 257 rows stay within float32, and every number is exact in 16 bits
+SLACK = 0.25  # of a row; numbers between rows are no row
+EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}  # whole numbers that a dtype holds
+COLUMNS = 48  # of the values, each of which shows the weight of one key
+NOTHING = -1  # the row of a pair that has no bias
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """The table is a ramp, (row + 1)·STEP, and there is no content: what comes back says which row was read.
+
+    Weights say it up to a constant per query, and as many of them are seen as v has columns: those beside edges. Rows that
+    rise with distance and are right on both sides of every edge are right everywhere.
+    """
+    given = prepared(subject, _laid_out(subject, plan, **plan.extra))
+    if "table" not in given.params:
+        return 0.0
+    want = _prescribed(given)
+    shown = _shown(subject, given, want)
+    probe = _probe(given, shown)
+    got, seen = _read(subject, probe, want, shown)
+    wrong = seen & ~(np.abs(got - want) <= SLACK)
+    if wrong.any():
+        raise LawFailure(_words(probe, got, want, wrong), plan=plan)
+    return 0.0
+
+
+def _shown(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
+    """Keys whose weights are looked at: the first and last query's own, then those on both sides of an edge, then any."""
+    n, width = want.shape[1], given.v.shape[-1]
+    if subject.level != "attention" or n <= width:
+        return np.arange(n)
+    keys, queries = list(given.key_positions), list(given.query_positions)
+    own = {keys.index(i) for i in (queries[0], queries[-1])}
+    edges = {int(j) for row in want[[0, -1]] for e in np.flatnonzero(np.diff(row)) for j in (e, e + 1)} - own
+    rest = sorted(set(range(n)) - edges - own)
+    order = np.random.default_rng(given.plan.seed)
+    return np.array([*own, *order.permutation(sorted(edges)), *order.permutation(rest)], dtype=np.int64)[:width]
+
+
+def _probe(given: Inputs, shown: np.ndarray) -> Inputs:
+    rows, columns = given.params["table"].shape
+    ramp = np.repeat(STEP * np.arange(1, rows + 1)[:, None], columns, axis=1)
+    v = np.zeros_like(given.v)
+    for column, key in enumerate(shown[: v.shape[-1]]):
+        v[..., key, column] = 1.0  # the output is then the weights of these keys
+    return given.but(params={"table": ramp}, q=np.zeros_like(given.q), k=np.zeros_like(given.k), v=v)
+
+
+def _prescribed(given: Inputs) -> np.ndarray:
+    """The definition's rows, [Lq, Lk]."""
+    s, known = given.settings, {}
+    queries, keys = list(given.query_positions), list(given.key_positions)
+    for i in (queries[0], queries[-1]):
+        for j in keys:
+            if i - j not in known:
+                known[i - j] = NOTHING if (row := s.row(i, j)) is None else row
+    return np.array([[known[i - j] for j in keys] for i in queries])
+
+
+def _read(subject: Subject, given: Inputs, want: np.ndarray, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows as the implementation reads them, [H, Lq, Lk], and where that can be said."""
+    value = next(iter(answer(subject, given).values()))
+    value = value if value.ndim == 3 else value[0]
+    seen = np.ones((len(value), *want.shape), dtype=bool)
+    if subject.level == "attention":
+        weights = np.ones(seen.shape)
+        weights[..., shown] = value[..., : len(shown)]
+        seen[..., [j for j in range(want.shape[1]) if j not in set(shown)]] = seen[:, 1:-1] = False
+        value = weights
+    past_only = given.causal or subject.card.softmax == "causal"
+    if past_only:
+        seen &= past(given, (*given.q.shape[:3], len(given.key_positions)))[0]
+    if subject.level != "attention" and subject.card.softmax != "causal":
+        return value / STEP - 1, seen
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.log(value) if subject.level == "attention" else value
+        # A softmax leaves a constant per query open: rows are counted from that of the query's own position.
+        own = [list(given.key_positions).index(i) for i in given.query_positions]
+        at = np.arange(len(own))
+        return (value - value[:, at, own][..., None]) / STEP + want[at, own][:, None], seen
+
+
+def _words(given: Inputs, got: np.ndarray, want: np.ndarray, wrong: np.ndarray) -> str:
+    i, j = given.query_positions.array(), given.key_positions.array()
+    distances = {int(d) for d in (j - i[:, None])[wrong.any(axis=0)]}
+    first = min(distances, key=lambda d: (abs(d), d))
+    h, a, b = next(cell for cell in np.argwhere(wrong) if j[cell[2]] - i[cell[1]] == first)
+    more = f", and {len(distances) - 1} more distances are wrong" if len(distances) > 1 else ""
+    return f"at key − query = {first} head {h} reads {_row(got[h, a, b])} in place of {_row(want[a, b])}{more}"
+
+
+def _row(number: float) -> str:
+    if not np.isfinite(number) or abs(number - round(number)) > SLACK:
+        return f"no row of the table (row {number:.3g}, were it one)"
+    return "no row" if round(number) == NOTHING else f"row {round(number)}"
+
+
+def _told(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
+    """The plan in few words: hundreds of positions follow from its reach and start."""
+    start = start if subject.positions == "arbitrary" else 0
+    sizes = _laid_out(subject, plan, reach, start)
+    return plan.but(
+        batch=1, kv_heads=None, query_length=sizes.query_length, key_length=sizes.key_length, offset=0, content="normal",
+        query_positions=None, key_positions=None, dtype=_dtype(subject, plan), extra={"reach": reach, "start": start},
+    )  # fmt: skip
+
+
+def _laid_out(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
+    """One query amid keys up to `reach` away on both sides; where lengths must be equal, as many queries as keys."""
+    square = subject.one_length or subject.kind == "decoder" or subject.positions == "contiguous"
+    longest = subject.card.max_length or 2 * reach + 1
+    reach = min(reach, longest - 1 if square else (longest - 1) // 2)
+    keys = tuple(range(start, start + (reach + 1 if square else 2 * reach + 1)))
+    queries = keys if square else (start + reach,)
+    listed = subject.positions == "arbitrary"
+    return plan.but(
+        query_length=len(queries), key_length=len(keys), offset=0 if square or listed else reach, extra={},
+        query_positions=queries if listed else None, key_positions=keys if listed else None, head_dim=_width(subject, plan),
+    )  # fmt: skip
+
+
+def _width(subject: Subject, plan: Plan) -> int:
+    free = subject.level == "attention" and not {"head_dim", "embed_dim"} & set(plan.settings)
+    return COLUMNS if free else plan.head_dim
+
+
+def _dtype(subject: Subject, plan: Plan) -> str:
+    """The plan's dtype if it holds the ramp, else the first that does."""
+    table = subject.cls(**plan.settings).parameters().get("table", (0,))
+    fit = _dtypes(subject, table[0])
+    return plan.dtype if plan.dtype in fit or not fit else fit[0]
+
+
+def _dtypes(subject: Subject, rows: int) -> list[str]:
+    logarithms = subject.level == "attention"  # of weights, which underflow in 16 bits
+    allowed = ("float32", "float64") if logarithms else tuple(EXACT)
+    return [d for d in subject.dtypes if d in allowed and EXACT[d] >= rows]
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    plan = draw(plans(subject, masks=("none",), causal=False, far=False, listed=False, scales=False))
+    return _told(subject, plan, draw(st.integers(1, REACH)), draw(st.integers(0, 64)))
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    base = smoke_plan(subject, heads=2)
+    found = []
+    for said in getattr(subject.cls, "published", ({},)):
+        told: dict[str, Any] = {n: v for n, v in said.items() if n in subject.free}
+        settings = {**base.settings, **told}
+        if len(told) == len(said) and legal(subject.cls, settings):
+            found.append(base.but(settings=settings))
+    return [_told(subject, plan, REACH, 7) for plan in found or [base]]
+
+
+def _applies(subject: Subject) -> str | None:
+    table = hasattr(subject.cls, "row") and "table" in cls_parameters(subject.cls)
+    return None if table else "the scheme has no table of numbers per distance"
+
+
+def _claimed(subject: Subject) -> str | None:
+    return None if _dtypes(subject, 1) else "rows are read off in float32 or wider at attention level"
+
+
+LAW = Law(
+    name="L12",
+    title="rows of the table, exactly",
+    statement="Every distance reads its own row of the table: exact when near, at exact edges, whatever the length and dtype.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+    claimed=_claimed,
+    pinned=_pinned,
+    share=0.4,
+)
