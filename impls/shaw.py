@@ -17,6 +17,7 @@ from torch.nn.functional import embedding
 from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, score, shared_heads, softmax, visible, working
 from relpos.impls._cache import KVCache
 from relpos.impls._shaw_rows import clipped, refuse_lengths, rows, skewed, unskewed
+from relpos.impls._shaw_terms import term, values
 from relpos.impls.card import implements
 from relpos.spec.shaw import Shaw
 
@@ -101,16 +102,10 @@ def attention_gather(
     scale: float | None = None,
 ) -> Tensor:
     """Attention [B, H, Lq, D] without a vector per pair: 2K+1 products per query, and weights summed into 2K+1 bins."""
-    r = rows(settings, query_positions, key_positions)
-    r = r[None, None] if r.ndim == 2 else r.unsqueeze(1)
-
-    def spread(weights: Tensor, table: Tensor) -> Tensor:
-        bins = weights.new_zeros((*weights.shape[:-1], len(table)))
-        return bins.scatter_add(-1, r.expand(weights.shape), weights) @ table
-
-    term = _gathered_products(settings, params["rel_k"], q, k, r, scale)
-    seen = visible(query_positions, key_positions, mask, causal)
-    return _attended(settings, params, q, k, v, term, spread, seen, scale)
+    at = (query_positions, key_positions)
+    scores = score(q, k, scale) + term(settings, params, q, k, *at, scale=scale)
+    weights = softmax(scores, visible(*at, mask, causal))
+    return (mixed(weights, v) + values(settings, params, weights, *at)).to(q.dtype)
 
 
 @implements(
@@ -234,13 +229,3 @@ def _gathered_vectors(settings: Shaw, table: Tensor, q: Tensor, k: Tensor, r: Te
 def _contracted(subscripts: str, x: Tensor, vectors: Tensor) -> Tensor:
     per_row = "b" if vectors.ndim == x.ndim else ""
     return torch.einsum(subscripts.format(per_row), x, vectors).to(x.dtype)
-
-
-def _gathered_products(settings: Shaw, table: Tensor, q: Tensor, k: Tensor, r: Tensor, scale: float | None) -> Tensor:
-    dtype = working(q.dtype)
-    table = table.to(dtype).transpose(0, 1)
-    term = (q.to(dtype) @ table).to(dtype).gather(-1, r.expand(*q.shape[:2], -1, -1))
-    if settings.tables == "relative_key_query":
-        by_key = (k.to(dtype) @ table).to(dtype).gather(-1, r.transpose(-1, -2).expand(*k.shape[:2], -1, -1))
-        term = term + shared_heads(by_key.transpose(-1, -2), q.shape[1])
-    return term * default_scale(q, scale)
