@@ -80,6 +80,8 @@ def _twice(subject: Subject, given: Inputs) -> float:
             query_length=n if explicit else length,
             query_positions=positions if explicit else None,
         )
+        if subject.together:
+            moved = moved.but(key_length=moved.query_length, key_positions=moved.query_positions)
         there = prepared(subject, moved)
         there = there.but(q=np.broadcast_to(given.q[:, :, :1], there.q.shape).copy())
         whole, rows = answer(subject, there)[QUERY], np.arange(n)
