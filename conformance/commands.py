@@ -134,11 +134,10 @@ def _request(options: argparse.Namespace) -> Request:
 
 
 def _told(verdict: Verdict, path: Path | None) -> int:
-    if path is not None:
-        text = dumps(certificate(verdict))
-        if str(path) == "-":
-            console.show_certificate(text)
-            return verdict.exit_code
+    text = "" if path is None else dumps(certificate(verdict))
+    if str(path) == "-":
+        console.show_certificate(text)
+        return verdict.exit_code
     console.show_verdict(verdict)
     if path is not None:
         _write(path, text + "\n")

@@ -91,7 +91,7 @@ COMPLAINTS = [
     ),
     (
         ("check", f"{FILE}:press", "--scheme", "alibbi"),
-        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, none, ",
+        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, clipped, ",
     ),
     (
         check("press", "--set", "n_heads=3"),

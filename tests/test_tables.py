@@ -101,7 +101,7 @@ def test_a_pair_of_rows_exchanged_beyond_every_ordinary_length_is_seen_at_attent
         given = {"params": {"table": params["table"][order]}} if scheme == "t5" else {"table": params["table"][order]}
         return module.attention(settings, q=q, k=k, v=v, query_positions=query_positions, key_positions=key_positions, **given)
 
-    assert failing(plugged(attention, scheme, given=settings), "L1", "L12") == {"L12"}
+    assert "L12" in failing(plugged(attention, scheme, given=settings), "L12")
 
 
 def test_rows_are_not_asked_of_schemes_that_have_none():

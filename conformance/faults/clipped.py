@@ -22,7 +22,7 @@ def _with_row(row: Callable[[Clipped, int, int], int | None]) -> Callable[[Clipp
     """Another row for the query at i and the key at j."""
 
     def wrong(s: Clipped) -> Wrong:
-        looking = Wrong(s, row=lambda i, j: row(s, i, j))
+        looking: Any = Wrong(s, row=lambda i, j: row(s, i, j))
         return Wrong(looking, bias=lambda *given: Clipped.bias(looking, *given))
 
     return wrong
@@ -44,7 +44,9 @@ def _early(s: Clipped, i: int, j: int) -> int:
 
 def _wrapped(s: Clipped, i: int, j: int) -> int:
     """Rows counted from the query's own position, negative ones from the end of the table."""
-    return (s.row(i, j) - s.max_distance) % (2 * s.max_distance + 1)
+    r = s.row(i, j)
+    assert r is not None  # every distance has a row here
+    return (r - s.max_distance) % (2 * s.max_distance + 1)
 
 
 def _unclipped(s: Clipped, i: int, j: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil, log, sqrt
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,8 +27,8 @@ def _bucketed(bucket: Callable[[T5, int], int]) -> Callable[[T5], Wrong]:
     """Another bucket for the relative position r, key minus query; never beyond the table."""
 
     def wrong(s: T5) -> Wrong:
-        looking = Wrong(s, bucket=lambda r: min(max(bucket(s, r), 0), s.num_buckets - 1))
-        rows = Wrong(looking, row=lambda i, j: T5.row(looking, i, j))
+        looking: Any = Wrong(s, bucket=lambda r: min(max(bucket(s, r), 0), s.num_buckets - 1))
+        rows: Any = Wrong(looking, row=lambda i, j: T5.row(looking, i, j))
         return Wrong(rows, bias=lambda *given: T5.bias(rows, *given))
 
     return wrong

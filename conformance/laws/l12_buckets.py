@@ -103,7 +103,7 @@ def _words(given: Inputs, got: np.ndarray, want: np.ndarray, wrong: np.ndarray) 
     first = min(distances, key=lambda d: (abs(d), d))
     h, a, b = next(cell for cell in np.argwhere(wrong) if j[cell[2]] - i[cell[1]] == first)
     more = f", and {len(distances) - 1} more distances are wrong" if len(distances) > 1 else ""
-    return f"at key − query = {first} head {h} reads {_row(got[h, a, b])} in place of {_row(want[a, b])}{more}"
+    return f"at key − query = {first} head {h} reads {_row(float(got[h, a, b]))} in place of {_row(float(want[a, b]))}{more}"
 
 
 def _row(number: float) -> str:
