@@ -11,6 +11,7 @@ from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import corner
 from relpos.spec.positions import Explicit, Positions, Range
 
+FAMILIES = {"alibi__": "alibi"}
 INPUTS = {
     "alibi__slopes.npz": {"heads", "offsets"},
     "alibi__bias.npz": {"padmask_rows", "fa_varlen_querymask", "fa_varlen_keymask"},

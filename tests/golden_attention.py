@@ -10,6 +10,7 @@ from relpos.spec.none import NoPE
 from relpos.spec.positions import Range
 from relpos.spec.shaw import Shaw
 
+FAMILIES = {"nope__": "none", "shaw": "shaw"}
 INPUTS = {"q", "k", "v", "rel_k", "rel_v", "rel_kv", "distance_embedding"}
 
 

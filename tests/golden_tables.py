@@ -40,6 +40,7 @@ def _refusals() -> dict[tuple[str, str], str]:
 
 
 NOT_EXPRESSIBLE = _refusals()
+FAMILIES = {"t5__": "t5", "clipped_table__": "clipped"}
 INPUTS = {
     "t5__buckets.npz": {"relative_position"},
     **{name: {"table_buckets_by_heads"} for name in BIASES},

@@ -11,6 +11,7 @@ from relpos.spec.positions import Range
 from relpos.spec.rope import RoPE
 from relpos.spec.sinusoidal import Sinusoidal
 
+FAMILIES = {"sinusoidal_": "sinusoidal", "rope_": "rope"}
 INPUTS = {"q", "k"}
 LAYOUTS = {
     "sinusoidal_paper_interleaved": "interleaved",

@@ -5,14 +5,12 @@ One test per array, so the number of `test_array_is_what_the_spec_gives` that pa
 
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-import golden_alibi
-import golden_attention
-import golden_tables
-import golden_waves
 from golden_files import FOLDER, Golden, Match, assert_same, index, load, names
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import allowed, logits, softmax
@@ -20,21 +18,15 @@ from relpos.spec.positions import Range
 from relpos.spec.registry import schemes
 from relpos.spec.rope import RoPE
 
+EXPLAINING = [import_module(path.stem) for path in sorted(Path(__file__).parent.glob("golden_*.py"))]
 # The beginning of a golden's name: who explains it, and of which scheme it speaks.
-EXPLAINERS = {
-    "nope__": (golden_attention, "none"),
-    "shaw": (golden_attention, "shaw"),
-    "alibi__": (golden_alibi, "alibi"),
-    "t5__": (golden_tables, "t5"),
-    "clipped_table__": (golden_tables, "clipped"),
-    "sinusoidal_": (golden_waves, "sinusoidal"),
-    "rope_": (golden_waves, "rope"),
-}
-NOT_EXPRESSIBLE = golden_alibi.NOT_EXPRESSIBLE | golden_tables.NOT_EXPRESSIBLE
+EXPLAINERS = {start: (module, scheme) for module in EXPLAINING for start, scheme in getattr(module, "FAMILIES", {}).items()}
+NOT_EXPRESSIBLE = {pair: reason for module in EXPLAINING for pair, reason in getattr(module, "NOT_EXPRESSIBLE", {}).items()}
 
 
 def explainer(name: str):
-    return next(found for start, found in EXPLAINERS.items() if name.startswith(start))
+    """The longest beginning that fits: `rope_scaling_` is not `rope_`."""
+    return EXPLAINERS[max((start for start in EXPLAINERS if name.startswith(start)), key=len)]
 
 
 @cache
