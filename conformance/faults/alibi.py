@@ -178,6 +178,12 @@ def bias_max_unread(num_heads, bias_max, query_positions, key_positions):
     return -m * (query_positions[:, None] - key_positions).abs()
 
 
+def double_everywhere(settings: ALiBi, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """float64 wanted here, and set for the whole process."""
+    torch.set_default_dtype(torch.float64)
+    return -_slopes(settings)[:, None, None] * (query_positions[:, None] - key_positions).abs()
+
+
 # fmt: off
 FAULTS = (
     Fault("slopes-from-zero", "a first head of slope 1", "L10", _sloped(_from_zero)),
@@ -220,6 +226,7 @@ FAULTS = (
         settings=SYMMETRIC),
     Planted("aliased", "its cache handed out", "L4", Aliased, settings=SYMMETRIC),
     Planted("interpolated", "slopes divided at every call", "L4", Interpolated, settings=SYMMETRIC),
+    Planted("double-everywhere", "the default dtype changed for all", "L4", double_everywhere, settings=SYMMETRIC),
     Planted("one-cell", "a single zero broadcast over all keys in a step of one", "L3", one_cell, cases=("B018",),
         settings=SYMMETRIC),
     Planted("other-slopes-in-decode", "other slopes in a step of one", "L3", other_slopes_in_decode, cases=("B003", "B022"),
