@@ -24,6 +24,7 @@ OTHERS = {
     "device",
     "sequence_length",
     "num_kv_heads",
+    "head_indices",
 }
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")

@@ -178,6 +178,12 @@ def bias_max_unread(num_heads, bias_max, query_positions, key_positions):
     return -m * (query_positions[:, None] - key_positions).abs()
 
 
+def first_rank(settings: ALiBi, head_indices: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Every rank takes the first slopes, however its heads are called."""
+    slopes = _slopes(settings)[: len(head_indices), None, None]
+    return -slopes * (query_positions[:, None] - key_positions).abs()
+
+
 def double_everywhere(settings: ALiBi, query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """float64 wanted here, and set for the whole process."""
     torch.set_default_dtype(torch.float64)
@@ -226,6 +232,7 @@ FAULTS = (
         settings=SYMMETRIC),
     Planted("aliased", "its cache handed out", "L4", Aliased, settings=SYMMETRIC),
     Planted("interpolated", "slopes divided at every call", "L4", Interpolated, settings=SYMMETRIC),
+    Planted("first-rank", "the slopes of the first rank on every rank", "L9", first_rank, cases=("B016",), settings=SYMMETRIC),
     Planted("double-everywhere", "the default dtype changed for all", "L4", double_everywhere, settings=SYMMETRIC),
     Planted("one-cell", "a single zero broadcast over all keys in a step of one", "L3", one_cell, cases=("B018",),
         settings=SYMMETRIC),
