@@ -37,7 +37,8 @@ def check(subject: Subject, plan: Plan) -> float:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a revived module raises is what the law is about
         told = error.original if isinstance(error, Raised) else error
-        raise LawFailure(f"{says}, it raises {type(told).__name__}: {_line(told)}", plan=plan) from None
+        raised = f"{says}, it raises {type(told).__name__}: {_line(told)}"
+        raise LawFailure(raised + _unsaved(first.target, way), plan=plan) from None
     largest = 0.0
     for name, want in definition(subject, given).items():
         bound = 2 * bound_of(want, plan.dtype)
