@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from relpos.spec.attention import repeated
-from relpos.spec.positions import Positions
+from relpos.spec.positions import Explicit, Positions
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ def seen_values(settings: Any, params: dict, v: np.ndarray, query_positions: Pos
     B, H, Lk, D = v.shape
     seen = np.broadcast_to(v[:, :, None], (B, H, len(query_positions), Lk, D)).copy()
     if hasattr(settings, "values"):
+        alone = np.ones((1, len(query_positions), 1))
         for b in range(B):
+            keys = key_positions.row(b).array()
             for j in range(Lk):
-                one_key = np.zeros((1, len(query_positions), Lk))
-                one_key[:, :, j] = 1.0
-                seen[b, :, :, j] += settings.values(params, one_key, query_positions.row(b), key_positions.row(b))
+                seen[b, :, :, j] += settings.values(params, alone, query_positions.row(b), Explicit(keys[j : j + 1]))
     return seen
 
 
