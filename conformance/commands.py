@@ -94,7 +94,7 @@ def _profile(command: argparse.ArgumentParser, default: str) -> None:
 def run_check(options: argparse.Namespace) -> int:
     """Judge one implementation, in a process of its own."""
     request = _request(options)
-    chosen = [law(name) for name in request.laws] or laws()
+    chosen = [law(name) for name in request.laws] or profile(request.profile).laws()
     with console.progress_bar() as bar:
         task = bar.add_task("smoke gate", total=len(chosen))
 

@@ -17,9 +17,10 @@ from typing import Any
 
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.judge import LawFailure
-from relpos.conformance.laws import law, laws
+from relpos.conformance.laws import law
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
+from relpos.conformance.profiles import profile
 from relpos.conformance.runner import FAIL, LawResult
 from relpos.conformance.subject import Subject
 from relpos.conformance.verdict import Verdict
@@ -68,7 +69,8 @@ class _State:
 
 def judge_isolated(request: Request, *, progress: Progress = lambda one, result: None) -> Verdict:
     """The verdict on an implementation, whatever it does; raises what the gate complains of."""
-    chosen = [law(name).name for name in request.laws] or [one.name for one in laws()]
+    named = [law(name) for name in request.laws]
+    chosen = [one.name for one in named or profile(request.profile).laws()]
     started, state = time.perf_counter(), _State()
     with TemporaryDirectory(prefix="relpos-") as folder:
         journal = Path(folder, "journal")

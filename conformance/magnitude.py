@@ -4,11 +4,12 @@
     embedding   M = |e|                                     P = |pθ|·(2 + |ln θ|), the largest slope of sin and cos being 1
     rotated     M = |x_a c| + |x_b s|                       P = |pθ|·(2 + |ln θ|)·(|x_a| + |x_b|)
     logits      M = scale·Σ|q||k| + |position term|         P = scale·Σ of the P of one side times the magnitude of the other
-    output      M = Σ_j w_j·|v_j| + Σ_j w_j·(2 + M_j + g_j)·|v_j − out|    P = Σ_j w_j·P_j·|v_j − out|
+    output      M = Σ_j w_j·|v_j| + 4·|out| + Σ_j w_j·(2 + M_j + g_j)·|v_j − out|    P = Σ_j w_j·P_j·|v_j − out|
 
 M_j, P_j are those of the logits. (2 + |ln θ|): pθ is one product, and θ = base^x amplifies the rounding of x by |x|·ln base
 = |ln θ|. In the output, a logit that is off by δ moves its weight by w·δ against the mean, hence |v_j − out|; g_j is how far
-the logit lies below the greatest one of its row, which is taken off before the exponential: that difference is rounded too.
+the logit lies below the greatest one of its row, which is taken off before the exponential: that difference is rounded too. 4·|out|: weights share a
+divisor, a sum of exponentials that are right to a spacing (2 roundings each), whose error moves the output as a whole.
 """
 
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ def output_size(logits: Size, weights: np.ndarray, out: np.ndarray, v: np.ndarra
     spread = np.abs(v - out[..., None, :])
     w = weights[..., None]
     shaken = 2 + logits.M + gaps(weights)
-    M = (w * value_size.M).sum(-2) + (w * shaken[..., None] * spread).sum(-2)
+    M = (w * value_size.M).sum(-2) + 4 * np.abs(out) + (w * shaken[..., None] * spread).sum(-2)
     P = (w * value_size.P).sum(-2) + (w * logits.P[..., None] * spread).sum(-2)
     return Size(M, P, logits.n + weights.shape[-1])
 

@@ -80,7 +80,7 @@ class Plan:
         for name in ("offset", "query_positions", "key_positions", "content", "dtype", "causal", "mask", "scale", "seed"):
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
-        said += [f"{name} = {_told(value)}" for name, value in self.extra.items() if name not in ("calls", "subset")]
+        said += [f"{name} = {_told(value)}" for name, value in self.extra.items() if name not in ("calls", "subset", "small")]
         after = [f"; then {Plan.from_json(call).describe()}" for call in self.extra.get("calls", ())]
         return ", ".join(said) + "".join(after)
 

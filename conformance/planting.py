@@ -39,8 +39,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _claims(level: str) -> dict[str, Any]:
-    # Loops have no tiles, and at a thousand keys take a minute.
-    return {"level": level, "gradient": False, "binds": ("num_kv_heads",), "unclaimed": ("L25",)}
+    # Loops have no tiles, and take a minute at a thousand keys or when they are compiled.
+    return {"level": level, "gradient": False, "binds": ("num_kv_heads",), "unclaimed": ("L24", "L25")}
 
 
 def levels_of(scheme: str, fault: Fault | Planted) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ import pytest
 
 from relpos.conformance.errors import UsageError
 from relpos.conformance.laws import law as law_by_name
-from relpos.conformance.laws import laws
 from relpos.conformance.loading import load
+from relpos.conformance.profiles import profile as named_profile
 from relpos.conformance.settings import parse_settings
 from relpos.conformance.testing import LawTest, Plugged
 from relpos.impls.card import parse_claims
@@ -39,7 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
     try:
         plugged = _plugged(config)
-        chosen = [law_by_name(name) for name in _option(config, "--law")] or laws()
+        named = [law_by_name(name) for name in _option(config, "--law")]
+        chosen = named or named_profile(_option(config, "--profile")).laws()
     except Exception as error:
         raise pytest.UsageError(str(error)) from error
     tests = [LawTest(law, plugged) for law in chosen]

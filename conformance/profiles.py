@@ -3,20 +3,26 @@
 from dataclasses import dataclass
 
 from relpos.conformance.errors import UsageError
+from relpos.conformance.laws import laws
 from relpos.conformance.laws.base import Law
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A number of drawn inputs per law, before the law's own share."""
+    """A number of drawn inputs per law, before the law's own share; heavy: laws that measure or compile are tried as well."""
 
     name: str
     inputs: int
     covers: str
+    heavy: bool = False
 
     def inputs_for(self, law: Law) -> int:
         """Drawn inputs for one law; at least 2 where it draws any."""
         return 0 if law.share == 0 else max(2, round(self.inputs * law.share))
+
+    def laws(self) -> tuple[Law, ...]:
+        """The laws it tries."""
+        return tuple(law for law in laws() if self.heavy or not law.heavy)
 
 
 PROFILES = {
@@ -24,8 +30,8 @@ PROFILES = {
     for p in (
         Profile("smoke", 4, "seconds: does it run at all and is it roughly right"),
         Profile("quick", 25, "every law, few inputs: what runs over all built-ins"),
-        Profile("default", 150, "about two minutes: what a stranger's implementation gets"),
-        Profile("thorough", 1000, "for a release: rare inputs too"),
+        Profile("default", 150, "about two minutes: what a stranger's implementation gets", heavy=True),
+        Profile("thorough", 1000, "for a release: rare inputs too", heavy=True),
     )
 }
 

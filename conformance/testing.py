@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 from relpos.conformance.judge import LawFailure
-from relpos.conformance.laws import laws as all_laws
 from relpos.conformance.laws.base import Law
 from relpos.conformance.message import diagnosis_lines, failure_lines, headline
 from relpos.conformance.profiles import profile as named_profile
@@ -81,7 +80,7 @@ def laws(
 
     name = f"{getattr(target, '__module__', '?')}:{getattr(target, '__qualname__', repr(target))}"
     plugged = Plugged(target, name, profile, scheme=scheme, given=settings, claims=claims, device=device)
-    tests = [LawTest(law, plugged) for law in all_laws()]
+    tests = [LawTest(law, plugged) for law in named_profile(profile).laws()]
     return pytest.mark.parametrize("law", tests, ids=[t.law.name for t in tests])
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from relpos.conformance.diagnosis import Diagnosis, diagnose
 from relpos.conformance.errors import AdapterError
-from relpos.conformance.laws import laws
 from relpos.conformance.laws.base import Law
 from relpos.conformance.profiles import PROFILES, Profile
 from relpos.conformance.runner import FAIL, PASS, LawResult, run_law
@@ -78,7 +77,7 @@ def judge(
     results: list[LawResult] = []
     verdict = Verdict(subject, profile, (), 0.0, assumptions(subject), seed=seed)
     try:
-        for law in laws() if only is None else only:
+        for law in profile.laws() if only is None else only:
             progress(law, None)
             results.append(run_law(law, subject, profile, seed_number=seed))
             progress(law, results[-1])
@@ -151,7 +150,7 @@ def _all_pass(subject: Subject) -> bool:
     try:
         subject = smoke(subject)
         for profile in (PROFILES["smoke"], PROFILES["quick"]):
-            results = (run_law(law, subject, profile) for law in laws())
+            results = (run_law(law, subject, profile) for law in profile.laws())
             if any(r.verdict == FAIL for r in results):
                 return False
     except (AdapterError, ValueError):

@@ -63,3 +63,16 @@ def whole_tiles(q, k, v):
     """Keys beyond the last whole tile of 32 are forgotten."""
     kept = max(k.shape[2] // 32 * 32, min(k.shape[2], 32))
     return (q @ k[:, :, :kept].transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1) @ v[:, :, :kept]
+
+
+@implements("none", memory="B*H*Lq*D + B*H*Lk*D")
+def scores_formed(q, k, v):
+    """The card claims the memory of a fused kernel."""
+    return (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1) @ v
+
+
+@implements("none")
+def eight_keys_compiled(q, k, v):
+    """A path for the compiler that was written for eight keys."""
+    kept = 8 if torch.compiler.is_compiling() else k.shape[2]
+    return (q @ k[:, :, :kept].transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1) @ v[:, :, :kept]

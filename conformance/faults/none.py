@@ -9,6 +9,8 @@ from relpos.spec.alibi import ALiBi
 from relpos.spec.rope import RoPE
 
 TILE = 32
+TRACED = 8
+LINEAR = "B*H*Lq*D + B*H*Lk*D"
 SCORES = ("logits", "attention")
 
 
@@ -69,6 +71,17 @@ def strides_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k.as_strided(k.shape, assumed if room >= k.numel() else k.stride())).softmax(-1) @ v
 
 
+def eight_keys_compiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """A path for the compiler that was written for eight keys."""
+    kept = TRACED if torch.compiler.is_compiling() else k.shape[2]
+    return _score(q, k[:, :, :kept]).softmax(-1) @ v[:, :, :kept]
+
+
+def scores_formed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Claims the memory of a fused kernel and forms the scores."""
+    return _score(q, k).softmax(-1) @ v
+
+
 class UnmaskedChunk:
     """A decoder whose step hides nothing: tokens that arrive together see one another."""
 
@@ -104,6 +117,9 @@ FAULTS = (
         claims={"masked_nan": True}),
     Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles, cases=("B138",)),
     Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed, cases=("B140",)),
+    Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled, cases=("B060",)),
+    Planted("scores-formed", "scores formed where the card says that they are not", "L22", scores_formed, cases=("B152",),
+        claims={"memory": LINEAR}),
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),

@@ -31,6 +31,7 @@ class Law:
     pinned     inputs that are always tried: edges where faults hide
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
+    heavy     it measures or compiles, so the profiles below default leave it out unless it is asked for
     """
 
     name: str
@@ -42,6 +43,7 @@ class Law:
     claimed: Claimed = always
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
     share: float = 1.0
+    heavy: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Laws hold functions: between processes they travel by name."""
