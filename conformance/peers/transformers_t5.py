@@ -167,7 +167,7 @@ FLOAT32 = Deviation(
     name="float32 logarithm",
     law="L1",
     says="the bias differs from the definition",
-    reason="The bucket is ⌊S · ln(n/E) / ln(D/E)⌋ in float32; a distance n at or beside an edge may be rounded across it.",
+    reason="Buckets come from a float32 logarithm; a distance at or beside the edge of a bucket may be rounded across it.",
     bound="One bucket too far at distance 22032, right at every other up to 131072; never wrong at 32/128.",
     witness='{"settings":{"num_heads":1,"num_buckets":320,"max_distance":65536,"bidirectional":true},"offset":22032}',
 )
