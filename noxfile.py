@@ -47,9 +47,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none")
 def peers(session: nox.Session) -> None:
-    """Judge implementations from PyPI that nobody here wrote (installs the extra `peers`)."""
+    """Judge implementations from PyPI that nobody here wrote, and write reports/peers.md (installs the extra `peers`)."""
     session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[peers]", *STRICT, external=True)
-    session.run(PYTHON, "-m", "relpos", "peers", *session.posargs, external=True)
+    session.run(PYTHON, "-m", "relpos", "peers", *(session.posargs or ["--report", "reports/peers.md"]), external=True)
     session.run(PYTHON, "-m", "pytest", "tests/test_peers.py", external=True)
 
 

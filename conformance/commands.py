@@ -55,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     every.set_defaults(run=run_builtins)
     peers = commands.add_parser("peers", help="judge implementations from PyPI that nobody here wrote")
     _profile(peers, "quick")
+    peers.add_argument("--report", type=Path, metavar="FILE", help="write the table, when all come out as recorded")
     peers.set_defaults(run=run_peers)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
@@ -198,7 +199,7 @@ def run_peers(options: argparse.Namespace) -> int:
     """Judge implementations from PyPI."""
     from relpos.conformance.peers.run import run
 
-    return run(options.profile)
+    return run(options.profile, options.report)
 
 
 def run_laws(options: argparse.Namespace) -> int:

@@ -8,8 +8,9 @@
 
 M_j, P_j are those of the logits. (2 + |ln θ|): pθ is one product, and θ = base^x amplifies the rounding of x by |x|·ln base
 = |ln θ|. In the output, a logit that is off by δ moves its weight by w·δ against the mean, hence |v_j − out|; g_j is how far
-the logit lies below the greatest one of its row, which is taken off before the exponential: that difference is rounded too. 4·|out|: weights share a
-divisor, a sum of exponentials that are right to a spacing (2 roundings each), whose error moves the output as a whole.
+the logit lies below the greatest one of its row, which is taken off before the exponential: that difference is rounded
+too. 4·|out|: weights share a divisor, a sum of exponentials that are right to a spacing (2 roundings each), whose error
+moves the output as a whole.
 """
 
 from dataclasses import dataclass

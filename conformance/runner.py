@@ -175,7 +175,7 @@ def _try(law: Law, subject: Subject, plan: Plan, count: _Count) -> float:
         count.refusal = str(refusal)
         return 0.0
     except (Raised, AdapterError) as error:
-        count.best = LawFailure(_raised(error), plan=plan)
+        count.best = LawFailure(_raised(error), plan=plan, facts={"raised": True})
         raise count.best from None
     except LawFailure as failure:
         count.best = failure

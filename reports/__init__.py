@@ -1,1 +1,1 @@
-"""Figures, tables and the decision guide. Comes later: there is nothing to report yet."""
+"""Figures, tables and the decision guide. They come later; what is here so far is made by `conformance`."""

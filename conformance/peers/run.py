@@ -11,6 +11,7 @@ from relpos.conformance.laws import law
 from relpos.conformance.loading import load
 from relpos.conformance.many import judge_many
 from relpos.conformance.message import again
+from relpos.conformance.peers import report
 from relpos.conformance.peers.record import Deviation, Peer
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
@@ -18,7 +19,7 @@ from relpos.conformance.runner import FAIL, PASS, LawResult, replay
 from relpos.conformance.subject import plug_in
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
 
-MACHINERY = {"__init__", "record", "run"}
+MACHINERY = {"__init__", "record", "report", "run"}
 SURPRISE = 1
 
 
@@ -66,20 +67,34 @@ class Finding:
                     yield again(self.verdict.subject, result.law, result.failure)
 
 
-def run(profile_name: str) -> int:
-    """Judge all and show them: 0 when every peer comes out as recorded, 1 when one does not, 2 without their packages."""
+def run(profile_name: str, report_to: Path | None = None) -> int:
+    """Judge all and show them: 0 when every peer comes out as recorded, 1 when one does not, 2 without their packages.
+
+    A report is written only where the code is 0, and what was judged is in the recorded version.
+    """
     profile(profile_name)
     peers, missing = recorded()
     if missing:
         console.show_broken(_needs(missing), word="package missing")
     if not peers:
         return EXIT_CODES[BROKEN]
-    console.show_lines(other_versions(peers), style="yellow")
+    others = other_versions(peers)
+    console.show_lines(others, style="yellow")
     found, complete = findings(peers, profile_name)
     console.show_peers(found)
     for finding in found:
         if finding.surprises and isinstance(finding.verdict, Verdict) and finding.verdict.failures:
             console.show_verdict(finding.verdict)
+    code = _exit_code(found, complete, missing)
+    if report_to is not None and (code or others):
+        why = "a package has another version than the recorded one" if not code else f"exit {code}"
+        console.show_lines([f"{report_to} was not written: {why}."], style="yellow")
+    elif report_to is not None:
+        report.write(report_to, report.rendered(found, profile_name))
+    return code
+
+
+def _exit_code(found: list[Finding], complete: bool, missing: dict[str, str]) -> int:
     if not complete:
         return EXIT_CODES[INCOMPLETE]
     if any(finding.surprises for finding in found):
@@ -181,8 +196,9 @@ def within(deviation: Deviation, result: LawResult) -> bool:
 
 def _names(deviation: Deviation, result: LawResult) -> bool:
     """The law itself says what is on record; laws beside it say it in their own words, unless it raises."""
-    raised = result.failure is not None and result.failure.comparison is None
-    if result.law.name == deviation.law or raised:
+    assert result.failure is not None
+    ended = {"raised", "as drawn"} & set(result.failure.facts)
+    if result.law.name == deviation.law or ended:
         return deviation.says in result.reason and result.law.name in (deviation.law, *deviation.also)
     return result.law.name in deviation.also
 
