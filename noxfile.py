@@ -58,7 +58,7 @@ def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""
     stamp, wanted = PYTHON.parents[1] / "installed", fingerprint()
     if not any(HERE.glob("build/__editable__.*")) or not stamp.exists() or stamp.read_text() != wanted:
-        session.install("-c", "constraints.txt", "-e", ".[test]", "--group", "dev", *STRICT)
+        session.install("-c", "constraints.txt", "-e", ".[test,plots]", "--group", "dev", *STRICT)
         stamp.write_text(wanted)
 
 

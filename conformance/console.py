@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -112,6 +112,11 @@ def show_broken(message: str, *, word: str = BROKEN) -> None:
     out = console(error=True)
     out.print(Text(f"{word}: {message}", style="red"))
     out.print(Text(f"Nothing was judged (exit {EXIT_CODES[BROKEN]}).", style="dim"))
+
+
+def show_page(content: RenderableType) -> None:
+    """Anything that rich lays out."""
+    console().print(content)
 
 
 def show_certificate(text: str) -> None:
