@@ -50,7 +50,7 @@ def peers(session: nox.Session) -> None:
     """Judge implementations from PyPI that nobody here wrote (installs the extra `peers`)."""
     session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[peers]", *STRICT, external=True)
     session.run(PYTHON, "-m", "relpos", "peers", *session.posargs, external=True)
-    session.run(PYTHON, "-m", "pytest", "tests/test_peers.py", external=True)
+    session.run(PYTHON, "-m", "pytest", "tests/test_peers.py", "tests/test_spec_table.py", external=True)
 
 
 @nox.session(reuse_venv=True)
