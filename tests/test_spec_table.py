@@ -25,6 +25,7 @@ RELATIVE = {
     "relative_dot": "e · e′ alone",
 }
 WHAT = ("scheme", "form", "learned tensors", *FACTS)
+HINT = "write them anew: python tests/test_spec_table.py"
 HELD = ("scheme", "of i − j alone", "at any length", "source", "goldens matched", "public deviations")
 
 
@@ -107,8 +108,7 @@ def test_a_definition_says_its_facts(scheme):
 
 
 def test_the_tables_are_those_of_the_code():
-    hint = "write them anew: python tests/test_spec_table.py"
-    assert written() == both(written_deviations()), hint
+    assert written() == both(written_deviations()), HINT
 
 
 @pytest.mark.filterwarnings("ignore")  # theirs, on import
@@ -116,9 +116,8 @@ def test_deviations_are_those_on_record():
     missing = recorded()[1]
     if missing:
         pytest.skip(f"needs {', '.join(sorted(set(missing.values())))} (the extra `peers`)")
-    assert {s: text for s, text in written_deviations().items() if text != "–"} == recorded_deviations(), (
-        "write them anew: python tests/test_spec_table.py"
-    )
+    there = {scheme: text for scheme, text in written_deviations().items() if text != "–"}
+    assert there == recorded_deviations(), HINT
 
 
 def test_a_missing_fact_is_seen(monkeypatch):

@@ -23,13 +23,13 @@ WIDTH, ROW = 5.0, 4.1  # inches of a panel
 INDENT = 0.3
 FORMULA = 14  # points
 LINE = 0.36  # inches of a line of text
-STYLE = {"font.size": 9, "axes.titlesize": 9.5, "mathtext.fontset": "stix", "figure.dpi": 120, "savefig.dpi": 120}
+STYLE: Any = {"font.size": 9, "axes.titlesize": 9.5, "mathtext.fontset": "stix", "figure.dpi": 120, "savefig.dpi": 120}
 
 
 def figure(settings: Any) -> Figure:
     """The drawing of a scheme at these settings."""
     panels = panels_of(settings)
-    with matplotlib.rc_context({**STYLE}):
+    with matplotlib.rc_context(STYLE):
         columns = COLUMNS.get(len(panels), min(3, len(panels)))
         rows = ceil(len(panels) / columns)
         width = max(WIDTH * columns, 8.0)
@@ -37,7 +37,8 @@ def figure(settings: Any) -> Figure:
         top = LINE * (0.75 * len(words) + 1.05 * len(formula) + 0.5)
         drawn = Figure(figsize=(width, top + ROW * rows), layout="constrained")
         FigureCanvasAgg(drawn)
-        above, below = drawn.subfigures(2, 1, height_ratios=[top, ROW * rows])
+        parts: Any = drawn.subfigures(2, 1, height_ratios=[top, ROW * rows])
+        above, below = parts
         _write(above, words, formula, (width, top))
         _place(below, panels, rows, columns)
         drawn.canvas.draw()  # under these fonts

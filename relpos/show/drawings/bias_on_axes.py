@@ -12,7 +12,7 @@ UNITS = "bias, added to the logit"
 
 def panels(settings: Any) -> list[Panel]:
     """Index by offset, index of every pair, bias of a query, bias of every pair."""
-    where = positions_shown(settings, 0)
+    where: Any = positions_shown(settings, 0)
     names = ["none" if p is None else ",".join(map(str, p)) for p in where]
     params = drawn_parameters(settings)
     bias = settings.bias(params, where, where)[0]

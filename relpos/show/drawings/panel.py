@@ -23,7 +23,7 @@ class Panel:
     draw: Callable[[Any, Any], None]
 
 
-def lines(x: Any, rows: Sequence[Any], labels: Sequence[str], x_label: str, y_label: str, **options: Any) -> Callable:
+def lines(x: Any, rows: Any, labels: Sequence[str], x_label: str, y_label: str, **options: Any) -> Callable:
     """One line a row, `most` of them spread over all, with a legend.
 
     options: most, step, logarithmic ("x", "y" or "xy"), folded (x on both sides of 0: near ones wide, far ones by doubling)
@@ -68,8 +68,8 @@ def map_of(values: np.ndarray, bar_label: str, *, x_label: str = "key j", y_labe
             if options.get("numbered"):
                 bar.locator.set_params(integer=True)
         axes.set(xlabel=x_label, ylabel=y_label)
-        down, across = options.get("offsets") or 2 * [options.get("ticks")]
-        if down is not None:
+        if "ticks" in options or "offsets" in options:
+            down, across = options.get("offsets") or 2 * [options["ticks"]]
             axes.set_xticks(range(len(across)), [str(tick).replace("-", "−") for tick in across], fontsize=7)
             axes.set_yticks(range(len(down)), [str(tick).replace("-", "−") for tick in down], fontsize=7)
             axes.tick_params("x", labelrotation=90 if max(len(str(tick)) for tick in across) > 2 else 0)
