@@ -63,7 +63,7 @@ def rows_read(settings: Any, name: str, queries: Positions, keys: Positions) -> 
     """Rows of a learned table that pairs of positions read, integers [Lq, Lk], −1 for none; None: it is not read by rows."""
     single = one_head(settings)
     shape = single.parameters().get(name, ())
-    if len(shape) < 2:
+    if len(shape) < 2 or settings.form not in ("bias", "logits"):
         return None
     count = shape[0] if settings.form == "bias" else shape[-2]
     for role in ("query", "key"):

@@ -43,7 +43,7 @@ def table_panels(settings: Any, name: str, far: int, length: int) -> list[Panel]
         return []
     x = np.arange(-far, far + 1)
     label = f"row of {name}"
-    steps = lines(x, [_blank(over[0])], [""], "key − query, positions", label, step=True, folded=True)
+    steps = lines(x, [_blank(over[0])], [""], "key − query, positions", label, step=True, folded=True, whole=True)
     return [
         Panel(f"{label} over distance", steps),
         Panel(f"{label} for every pair", map_of(_blank(square), label, numbered=True)),

@@ -26,7 +26,8 @@ class Panel:
 def lines(x: Any, rows: Any, labels: Sequence[str], x_label: str, y_label: str, **options: Any) -> Callable:
     """One line a row, `most` of them spread over all, with a legend.
 
-    options: most, step, logarithmic ("x", "y" or "xy"), folded (x on both sides of 0: near ones wide, far ones by doubling)
+    options: most, step, logarithmic ("x", "y" or "xy"), folded (x on both sides of 0: near ones wide, far ones by doubling),
+    whole (only whole numbers beside y)
     """
 
     def draw(axes: Any, figure: Any) -> None:
@@ -38,6 +39,8 @@ def lines(x: Any, rows: Any, labels: Sequence[str], x_label: str, y_label: str, 
         for axis in options.get("logarithmic", ""):
             getattr(axes, f"set_{axis}scale")("log")
         if options.get("folded"):
+            axes.set_xlim(x[0], x[-1])
+            axes.yaxis.get_major_locator().set_params(integer=options.get("whole", False))
             _fold(axes, int(np.abs(x).max()))
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.grid(alpha=0.3)
@@ -64,7 +67,8 @@ def map_of(values: np.ndarray, bar_label: str, *, x_label: str = "key j", y_labe
         image = axes.imshow(finite, cmap=colours, aspect=options.get("aspect", "equal"), interpolation="nearest", **limits)
         axes.set_facecolor("0.85")  # what is not finite, or reads no row
         if bar_label:
-            bar = figure.colorbar(image, ax=axes, label=bar_label, shrink=0.85)
+            grey = " (grey: −∞)" if np.isneginf(values).any() else " (grey: none)" if np.isnan(values).any() else ""
+            bar = figure.colorbar(image, ax=axes, label=bar_label + grey, shrink=0.85)
             if options.get("numbered"):
                 bar.locator.set_params(integer=True)
         axes.set(xlabel=x_label, ylabel=y_label)
