@@ -87,8 +87,8 @@ def test_shown_buckets_are_those_of_the_definition(buckets, farthest, way):
 @pytest.mark.parametrize("settings", [s for s in EXAMPLES if hasattr(s, "rows")], ids=label)
 def test_rows_found_by_asking_are_the_rows_defined(settings):
     name = next(iter(settings.parameters()))
-    if axes(settings) > 1 or settings.max_distance == 0:
-        return  # positions on several axes are drawn otherwise; a table of one row tells nothing apart
+    if axes(settings) > 1 or settings.max_distance == 0 or getattr(settings, "hides", False):
+        return  # several axes are drawn otherwise; one row tells nothing apart; a pair that is hidden reads none
     queries, keys = Range(3, 4), Range(0, 9)
     np.testing.assert_array_equal(rows_read(settings, name, queries, keys), settings.rows(queries, keys))
 
