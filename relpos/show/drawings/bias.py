@@ -15,7 +15,7 @@ LENGTH = 16
 def panels(settings: Any) -> list[Panel]:
     """Bias over distance, its map, and where it comes from."""
     params = drawn_parameters(settings)
-    learned = "; table drawn from seed 0" if params else ""
+    learned = " (learned: drawn from seed 0)" if params else ""
     n = reach(settings, _far(settings))
     x = np.arange(-n, n + 1)
     over = settings.bias(params, Range(n, 1), Range(0, 2 * n + 1))[:, 0]

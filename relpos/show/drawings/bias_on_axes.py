@@ -16,7 +16,7 @@ def panels(settings: Any) -> list[Panel]:
     names = ["none" if p is None else ",".join(map(str, p)) for p in where]
     params = drawn_parameters(settings)
     bias = settings.bias(params, where, where)[0]
-    drawn = "head 0; table drawn from seed 0"
+    drawn = "head 0 (learned: drawn from seed 0)"
     found = []
     for name in params:
         rows = rows_read(settings, name, where, where)

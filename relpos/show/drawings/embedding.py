@@ -14,7 +14,7 @@ QUERIES = (0, 16, 32)
 
 def panels(settings: Any) -> list[Panel]:
     """The vectors, and what their dot products tell about distance."""
-    learned = "; table drawn from seed 0" if settings.parameters() else ""
+    learned = " (learned: drawn from seed 0)" if settings.parameters() else ""
     length = length_within(settings, LENGTH)
     e = embedded(settings, length)
     found = [
