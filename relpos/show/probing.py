@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from relpos.conformance.settings import legal, parse_setting
+from relpos.conformance.settings import legal, parse_settings
 from relpos.spec.contract import PositionError
 from relpos.spec.positions import Positions, Range
 
@@ -21,7 +21,7 @@ SHOWN = {"num_heads": 8, "head_dim": 64, "embed_dim": 64, "window_size": (3, 4)}
 
 def shown_settings(cls: type[Any], scheme: str, texts: list[str]) -> tuple[Any, dict[str, str]]:
     """Settings to show, and where each value comes from: "given", "default" or "example"."""
-    given = dict(parse_setting(cls, scheme, text) for text in texts)
+    given = parse_settings(scheme, texts)
     values, origin = dict(given), {}
     for field in fields(cls):
         origin[field.name] = "given" if field.name in given else "default"
