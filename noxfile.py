@@ -50,7 +50,7 @@ def peers(session: nox.Session) -> None:
     """Judge implementations from PyPI that nobody here wrote, and write reports/peers.md (installs the extra `peers`)."""
     session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[peers]", *STRICT, external=True)
     session.run(PYTHON, "-m", "relpos", "peers", *(session.posargs or ["--report", "reports/peers.md"]), external=True)
-    session.run(PYTHON, "-m", "pytest", "tests/test_peers.py", external=True)
+    session.run(PYTHON, "-m", "pytest", "tests/test_peers.py", "tests/test_spec_table.py", external=True)
 
 
 @nox.session(reuse_venv=True)
@@ -58,7 +58,7 @@ def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""
     stamp, wanted = PYTHON.parents[1] / "installed", fingerprint()
     if not any(HERE.glob("build/__editable__.*")) or not stamp.exists() or stamp.read_text() != wanted:
-        session.install("-c", "constraints.txt", "-e", ".[test]", "--group", "dev", *STRICT)
+        session.install("-c", "constraints.txt", "-e", ".[test,plots]", "--group", "dev", *STRICT)
         stamp.write_text(wanted)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -118,6 +118,11 @@ def show_interrupted() -> None:
     """Interrupted before there was anything to show."""
     text = f"{INCOMPLETE}: interrupted before anything was judged (exit {EXIT_CODES[INCOMPLETE]})."
     console(error=True).print(Text(text, style="yellow"))
+
+
+def show_page(content: RenderableType) -> None:
+    """Anything that rich lays out."""
+    console().print(content)
 
 
 def show_certificate(text: str) -> None:

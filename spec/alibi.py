@@ -4,7 +4,10 @@
 
 i, j    positions of query and key
 m_h     slope of head h, fixed, not learned (`slopes`)
-edges   defined at every distance and for Lq ≠ Lk; nothing is clipped, nothing depends on L
+sign    either way the same, |i − j|; other forms are named by `distance`
+scale   1/√D on q·k, none on the bias (`scale_bias`)
+beyond  nothing is clipped: the bias goes on falling
+edges   defined for Lq ≠ Lk; nothing depends on L
 
 Worked table, one head of two (m = 1/16), three queries by three keys:
 

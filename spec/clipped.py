@@ -2,10 +2,12 @@
 
     logit[h, i, j] = q_i · k_j · scale  +  table[clip(i − j, −K, K) + K, h]
 
-i, j    positions of query and key: QUERY minus KEY
-K       `max_distance`; the table has 2K + 1 rows: row 0 the farthest key after the query, row K the query's own position,
-        row 2K the farthest key before it
+i, j    positions of query and key
+K       `max_distance`
+sign    QUERY minus KEY (`sign`)
+rows    2K + 1: row 0 the farthest key after the query, row K the query's own position, row 2K the farthest key before it
 scale   1/√D on q·k, none on the bias
+beyond  the outermost row of either direction (`beyond`)
 edges   K = 0 leaves one number per head, which a softmax cannot see; rows beyond the length of the sequence are not used and
         have gradient 0; Lq ≠ Lk needs nothing special
 

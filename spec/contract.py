@@ -19,6 +19,9 @@ and one definition, by form:
 A bias may also say how large the terms are that a computer rounds on the way, `magnitude(...)` like `bias(...)`; without
 it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`.
 
+The docstring of the file has a line each for `sign`, `scale`, `beyond` and, of learned tables, `rows`: `python -m relpos show`
+and the tables of README.md are made of it.
+
 Definitions see one sample: the batch is a loop in `spec.attention`.
 """
 

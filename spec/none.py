@@ -3,6 +3,9 @@
     logit[h, i, j] = q_i · k_j · scale
 
 i, j    positions of query and key: they do not appear on the right-hand side
+sign    none
+scale   1/√D on q·k
+beyond  nothing changes at any distance
 edges   defined at every length, also for Lq ≠ Lk; without a mask the output is permutation-equivariant
 
 Worked table, q and k all ones, one head of width 4:

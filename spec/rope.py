@@ -4,7 +4,9 @@
 
 p       position, any whole number            r   rotary width (`rotary_dim`): only the first r columns are turned
 a, b    the two columns of pair m, from 0 (`layout`)
-scale   none: q·k of the turned vectors is scaled by 1/√D as always
+sign    q and k turn the same way, from a towards b: q·k sees query minus key
+scale   1/√D on q·k of the turned vectors
+beyond  angles go on growing: defined at every position
 edges   q_i·k_j depends on i − j alone; position 0 changes nothing; lengths are kept; columns from r on pass through
 
 Worked table, unit vector in the first column of width 2 at positions 0, 1, 2:

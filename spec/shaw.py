@@ -3,11 +3,13 @@
     logit[h, i, j] = q_i · (k_j + a^K[r]) · scale          r = clip(j − i, −K, K) + K
     out[h, i]      = Σ_j weight[h, i, j] · (v_j + a^V[r])
 
-i, j    positions of query and key: KEY minus QUERY
+i, j    positions of query and key
 K       `max_distance`; a^K is `rel_k`, a^V is `rel_v`, both [2K+1, D], shared by heads
-r       row 0 is the farthest key before the query, row K the query's own position, row 2K the farthest key after it
+sign    KEY minus QUERY as published (`sign`)
+rows    2K + 1: row 0 the farthest key before the query, row K the query's own position, row 2K the farthest key after it
 scale   1/√D on content and position term alike; the value term has none
-edges   distances beyond K share the outermost rows; K = 0 gives every key the same row; Lq ≠ Lk needs nothing special;
+beyond  the outermost row; without clipping (`tables`) it is refused
+edges   K = 0 gives every key the same row; Lq ≠ Lk needs nothing special;
         an empty row of weights has no value term
 
 Worked table, rows r for K = 1, three queries by three keys:

@@ -3,8 +3,10 @@
     e[p, 2m] = sin(p · θ_m)     e[p, 2m+1] = cos(p · θ_m)     θ_m = base^(−2m/D)
 
 p       position, any whole number        m   pair, from 0        D   width (`embed_dim`)
+sign    none: absolute positions
 scale   none: e is added to the token's vector as it is
-edges   defined at every position; an odd width is defined per layout below. e·e' depends on p − p' alone when every sine
+beyond  defined at every position
+edges   an odd width is defined per layout below. e·e' depends on p − p' alone when every sine
         has its cosine; e itself is not relative
 
 Worked table, positions 0, 1, 2 in width 4 (the last pair turns 100 times more slowly):

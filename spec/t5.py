@@ -5,13 +5,16 @@
     bucket(r) = base + n                                                   n < E: exact
                 base + E + max t with n^S ≥ D^t · E^(S−t), t < S           n ≥ E: logarithmic
 
-i, j    positions of query and key: KEY minus QUERY
+i, j    positions of query and key
+sign    KEY minus QUERY (`sign`)
+rows    by bucket: from the query's own position backwards; both ways, the second half for keys after the query
 n       distance: −r for keys at or before the query, 0 for keys after it; both ways (`bidirectional`) |r|
 base    0; both ways N/2 for keys after the query
 N       buckets of one direction: `num_buckets`, both ways ⌊num_buckets/2⌋
 E, S    E = ⌊N/2⌋ exact buckets and S = N − E logarithmic ones, up to distance D = `max_distance`
 scale   none: T5 folds it into its initialisation (`score_scale`); the bias is never scaled
-edges   distances from D on share a direction's last bucket (under 32/128 from 113 on); Lq ≠ Lk needs nothing special;
+beyond  a direction's last bucket, from D on at the latest (under 32/128 from 91 on, one way from 113 on)
+edges   Lq ≠ Lk needs nothing special;
         cross-attention has no position term (`cross_attention`). Both ways bucket N is never used, since a key after the query
         is at distance 1 at least, and an odd `num_buckets` leaves its last row unused as well
 
