@@ -25,6 +25,10 @@ from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import units
 from relpos.spec.attention import logits, placed
 
+# A term is linear in each parameter, so a step may be long: over this one, the rounding of all that is held is no more
+# than 2⁻⁴⁰ of it.
+STEP = 2.0**40
+
 
 def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
     """Float inputs that the implementation is given or owns, for these settings."""
@@ -168,15 +172,15 @@ def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, n
     without = given.but(params=held)
     base, base_size, base_seen = _score(without), _score_size(without), _seen_of_silence(given, held)
     for cell in np.ndindex(table.shape):
-        unit = {**held, name: np.zeros_like(table)}
-        unit[name][cell] = 1.0
-        moved = given.but(params=unit)
-        J, size = _change(_score(moved), base), _score_size(moved)
+        stepped = {**held, name: np.zeros_like(table)}
+        stepped[name][cell] = STEP
+        moved = given.but(params=stepped)
+        J, size = _change(_score(moved), base) / STEP, _score_size(moved)
         value[cell] = (flow.G * J).sum()
-        M[cell] = (flow.M * np.abs(J) + np.abs(flow.G) * (size.M - base_size.M)).sum()
-        P[cell] = (flow.P * np.abs(J) + np.abs(flow.G) * (size.P - base_size.P)).sum()
+        M[cell] = (flow.M * np.abs(J) + np.abs(flow.G) * (size.M - base_size.M) / STEP).sum()
+        P[cell] = (flow.P * np.abs(J) + np.abs(flow.G) * (size.P - base_size.P) / STEP).sum()
         if flow.weights is not None and flow.g is not None and flow.doubt is not None and base_seen is not None:
-            seen = _seen_of_silence(given, unit) - base_seen
+            seen = (_seen_of_silence(given, stepped) - base_seen) / STEP
             direct = (flow.g[..., None, :] * seen).sum(-1)
             value[cell] += (flow.weights * direct).sum()
             M[cell] += (flow.weights * flow.doubt * (np.abs(flow.g)[..., None, :] * np.abs(seen)).sum(-1)).sum()
