@@ -44,7 +44,10 @@ def logits(
     scale: float | None = None,
 ) -> Tensor:
     """The complete score before any mask, [B, H, Lq, Lk]: content and position, scaled."""
-    return (score(q, k, scale) + term(settings, params, q, query_positions, key_positions, scale=scale)).to(q.dtype)
+    at = (query_positions, key_positions)
+    near, found = sees(settings, *at), (score(q, k, scale) + term(settings, params, q, *at, scale=scale)).to(q.dtype)
+    # Hidden again, now content and all: what is −∞ has no gradient.
+    return found if near is None else found.masked_fill(~near, -torch.inf)
 
 
 @implements("music_transformer", positions="per_row", binds=BINDS, **CLAIMS)

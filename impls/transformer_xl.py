@@ -39,7 +39,9 @@ def logits(
     """The complete score before any mask, [B, H, Lq, Lk]; segments, read by "xlnet", are [L] or [B, L]."""
     segments = {"query_segments": query_segments, "key_segments": key_segments}
     added = term(settings, params, q, k, query_positions, key_positions, scale=scale, **segments)
-    return (score(q, k, scale) + added).to(q.dtype)
+    near, found = sees(settings, query_positions, key_positions), (score(q, k, scale) + added).to(q.dtype)
+    # Hidden again, now content and all: what is −∞ has no gradient.
+    return found if near is None else found.masked_fill(~near, -torch.inf)
 
 
 @implements("transformer_xl", positions="per_row", binds=BINDS, **CLAIMS)
