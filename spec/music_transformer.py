@@ -53,7 +53,7 @@ class MusicTransformer:
     """
 
     form: ClassVar[Form] = "logits"
-    draws: ClassVar[dict[str, tuple]] = {"max_distance": (3, 1, 2, 16), "block_length": (None, 1, 2)}
+    draws: ClassVar[dict[str, tuple]] = {"max_distance": (3, 1, 2, 16), "block_length": (None, 2, 1)}
 
     num_heads: int
     head_dim: int

@@ -88,7 +88,8 @@ class TransformerXL:
         remembers = self.memory_length is None or self.memory_length >= least
         require(self, "memory_length", remembers, f"at least {least}, or None")
         if self.variant != "learned":
-            require(self, "d_model", self.width() % 2 == 0, f"even, or None for H·D = {self.num_heads * self.head_dim}")
+            even, product = self.width() >= 2 and self.width() % 2 == 0, self.num_heads * self.head_dim
+            require(self, "d_model", even, f"even and at least 2, or None for H·D = {product}")
         if self.variant in ("learned", "bidirectional"):
             require(self, "clamp_len", self.clamp_len is None, f'None under variant="{self.variant}"', "It has no clamp.")
         if self.same_length or self.segment_length is not None:
@@ -165,14 +166,14 @@ class TransformerXL:
         self, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, *, scale: float
     ) -> np.ndarray:
         """Everything but scale · q · k, −∞ for keys that are not seen, shape [H, Lq, Lk]; q, k [H, L, D]."""
-        return _terms(self, params, q, k, query_positions, key_positions, scale, self.encoding)
+        return _terms(self, params, q, k, (query_positions, key_positions), scale, self.encoding)
 
     def magnitude(
         self, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, *, scale: float
     ) -> np.ndarray:
         """Sum of the magnitudes of all products in `logits`, shape [H, Lq, Lk]: |R| in place of R, no sum cancels."""
         params, q, k = {n: np.abs(x) for n, x in params.items()}, np.abs(q), np.abs(k)
-        size = _terms(self, params, q, k, query_positions, key_positions, abs(scale), lambda δ: np.abs(self.encoding(δ)))
+        size = _terms(self, params, q, k, (query_positions, key_positions), abs(scale), lambda δ: np.abs(self.encoding(δ)))
         return np.where(np.isinf(size), 0.0, size)
 
     def angle_error(
@@ -187,20 +188,13 @@ class TransformerXL:
         only = {name: np.abs(params[name]) * (name in ("pos_bias_v", "w_pos")) for name in params}
         θ = self.frequencies()
         error = lambda δ: self.waves(*2 * [np.abs(δ * θ) * (2 + np.abs(np.log(θ)))])  # noqa: E731
-        size = _terms(self, only, np.abs(q), np.abs(k), query_positions, key_positions, abs(scale), error)
+        size = _terms(self, only, np.abs(q), np.abs(k), (query_positions, key_positions), abs(scale), error)
         return np.where(np.isinf(size), 0.0, size)
 
 
-def _terms(
-    s: Any,
-    params: dict,
-    q: np.ndarray,
-    k: np.ndarray,
-    query_positions: Positions,
-    key_positions: Positions,
-    scale: float,
-    R: Callable[[int], np.ndarray],
-) -> np.ndarray:
+def _terms(s: Any, params: dict, q: np.ndarray, k: np.ndarray, at: tuple, scale: float, R: Callable) -> np.ndarray:
+    """All terms but q · k, with R(δ) as given; at = positions of queries and keys."""
+    query_positions, key_positions = at
     params = {name: np.asarray(x, dtype=np.float64) for name, x in params.items()}
     q, k = np.asarray(q, dtype=np.float64), np.asarray(k, dtype=np.float64)
     segment = _segments(query_positions, key_positions) if s.variant == "xlnet" else None
