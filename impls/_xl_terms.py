@@ -93,12 +93,13 @@ def rows(settings: TransformerXL, δ: Tensor) -> Tensor:
 
 def sees(settings: TransformerXL, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
     """Which key the memory of a query reaches, boolean of four axes; None: every one."""
-    if settings.same_length:
-        return per_head(relative(query_positions, key_positions) > -settings.memory_length)
-    if settings.segment_length is None:
+    M, n = settings.memory_length, settings.segment_length
+    if M is None or not settings.hides:
         return None
-    start = torch.div(query_positions, settings.segment_length, rounding_mode="floor") * settings.segment_length
-    return per_head(relative(start, key_positions) >= -settings.memory_length)
+    if n is None:
+        return per_head(relative(query_positions, key_positions) > -M)
+    start = torch.div(query_positions, n, rounding_mode="floor") * n
+    return per_head(relative(start, key_positions) >= -M)
 
 
 def per_head(pairs: Tensor) -> Tensor:

@@ -176,11 +176,10 @@ class Decoder:
 
 def _oldest(settings: TransformerXL, position: int) -> int:
     """The first key that a query at `position` or later sees."""
-    if not settings.hides or settings.memory_length is None:
+    M, n = settings.memory_length, settings.segment_length
+    if M is None or not settings.hides:
         return 0
-    if settings.segment_length is None:
-        return position - settings.memory_length + 1
-    return position // settings.segment_length * settings.segment_length - settings.memory_length
+    return position - M + 1 if n is None else position // n * n - M
 
 
 def _over_distances(settings: TransformerXL, params: Mapping[str, Tensor], q: Tensor, δ: Tensor) -> Tensor:

@@ -155,12 +155,10 @@ class TransformerXL:
 
     def sees(self, i: int, j: int) -> bool:
         """Whether memory reaches from the query at i to the key at j."""
-        if self.memory_length is None or not self.hides:
+        M, n = self.memory_length, self.segment_length
+        if M is None or not self.hides:
             return True
-        if self.same_length:
-            return i - j < self.memory_length
-        assert self.segment_length is not None  # or nothing would be hidden
-        return j >= i // self.segment_length * self.segment_length - self.memory_length
+        return i - j < M if n is None else j >= i // n * n - M
 
     def logits(
         self, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, *, scale: float
@@ -198,6 +196,7 @@ def _terms(s: Any, params: dict, q: np.ndarray, k: np.ndarray, at: tuple, scale:
     params = {name: np.asarray(x, dtype=np.float64) for name, x in params.items()}
     q, k = np.asarray(q, dtype=np.float64), np.asarray(k, dtype=np.float64)
     segment = _segments(query_positions, key_positions) if s.variant == "xlnet" else None
+    waves = {δ: R(δ) for δ in {s.distance(i, j) for i in query_positions for j in key_positions}}
     term = np.zeros((len(q), len(query_positions), len(key_positions)))
     for h in range(len(q)):
         W = params["w_pos"][h * s.head_dim : (h + 1) * s.head_dim] if "w_pos" in params else None
@@ -211,7 +210,7 @@ def _terms(s: Any, params: dict, q: np.ndarray, k: np.ndarray, at: tuple, scale:
                     r = s.row(i, j)
                     cell += 0.0 if r is None else np.dot(q[h, a], params["r_emb"][r, h]) + params["r_bias"][r, h]
                 else:
-                    cell += np.dot(q[h, a] + params["pos_bias_v"][h], W @ R(s.distance(i, j)))
+                    cell += np.dot(q[h, a] + params["pos_bias_v"][h], W @ waves[s.distance(i, j)])
                 if segment is not None:
                     other = int(segment[0][a] != segment[1][b])
                     cell += np.dot(q[h, a] + params["seg_bias"][h], params["seg_embed"][other, h])
