@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from golden_files import load
+from modules_by_definition import expected, module, tokens
 from relpos.conformance.faults.kill_table import catches
 from relpos.conformance.faults.registry import faults
 from relpos.conformance.laws import law, laws
@@ -73,6 +74,17 @@ def test_every_query_of_same_length_sees_as_many_keys():
     settings = xl("transformer_xl", memory_length=4, same_length=True)
     seen = np.isfinite(logits(settings, *drawn(settings)[:3], Range(0, L), Range(0, L)))[0, 0] & np.tri(L, dtype=bool)
     assert seen.sum(-1).tolist() == [min(i + 1, 4) for i in range(L)]
+
+
+def test_a_row_that_memory_and_mask_empty_together_is_zero():
+    it, x = module((xl("transformer_xl", memory_length=2, same_length=True),)), tokens()
+    keeps = torch.ones(len(x), 1, x.shape[1], x.shape[1], dtype=torch.bool)
+    keeps[:, :, 3, 2:] = False  # what is left lies two tokens back
+    out = it(x, mask=keeps, mask_sense="true_keeps")
+    same(out.detach(), expected(it, x, keeps=keeps.expand(-1, H, -1, -1)).detach())
+    same(out[:, 3].detach(), it.output(torch.zeros_like(x[:, 3])).detach())
+    out.sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in it.parameters())
 
 
 # ---- XLNet's segments
