@@ -57,7 +57,9 @@ def scale_of(inputs: Inputs) -> float:
 def visible(inputs: Inputs) -> np.ndarray:
     """Which key a query may attend to, boolean [B, H, Lq, Lk]."""
     shape = (*inputs.q.shape[:3], inputs.k.shape[2])
-    return allowed(shape, inputs.query_positions, inputs.key_positions, mask=inputs.mask, causal=inputs.causal)
+    hide = getattr(inputs.settings, "segments_hide", True)
+    at = (inputs.query_positions, inputs.key_positions)
+    return allowed(shape, *at, mask=inputs.mask, causal=inputs.causal, segments_hide=hide)
 
 
 def _bias(inputs: Inputs) -> dict[str, Expected]:

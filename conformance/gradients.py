@@ -21,9 +21,13 @@ from relpos.conformance.expected import Expected, expected, parts, scale_of
 from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
 from relpos.conformance.plan import Inputs
 from relpos.conformance.reading import to_numpy
-from relpos.conformance.subject import Subject, cls_parameters
+from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import units
 from relpos.spec.attention import logits, placed
+
+# A term is linear in each parameter, so a step may be long: over this one, the rounding of all that is held is no more
+# than 2⁻⁴⁰ of it.
+STEP = 2.0**40
 
 
 def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
@@ -35,7 +39,6 @@ def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
     if "x" in asks:
         names += ["x"] if subject.form == "embedding" else ["x of the query", "x of the key"]
     learned = set(given.params) if "params" in asks or subject.owns_parameters else set(given.params) & asks
-    learned = learned & set(cls_parameters(subject.cls)) if "params" not in asks else learned
     return (*names, *sorted(learned))
 
 
@@ -162,24 +165,34 @@ def _through_values(given: Inputs, flow: _Flow) -> tuple[np.ndarray, np.ndarray,
 
 
 def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One entry at a time, the other parameters as they are: a term may be a product of two of them."""
     table = given.params[name]
     value, M, P = np.zeros_like(table), np.zeros_like(table), np.zeros_like(table)
-    nothing = {n: np.zeros_like(p) for n, p in given.params.items()}
-    base = _score(given.but(params=nothing))
-    silent = np.zeros((given.q.shape[0], given.q.shape[1], given.k.shape[2], given.v.shape[-1]))
+    held = {**given.params, name: np.zeros_like(table)}
+    without = given.but(params=held)
+    base, base_size, base_seen = _score(without), _score_size(without), _seen_of_silence(given, held)
     for cell in np.ndindex(table.shape):
-        unit = {**nothing, name: np.zeros_like(table)}
-        unit[name][cell] = 1.0
-        J = _change(_score(given.but(params=unit)), base)
+        stepped = {**held, name: np.zeros_like(table)}
+        stepped[name][cell] = STEP
+        moved = given.but(params=stepped)
+        J, size = _change(_score(moved), base) / STEP, _score_size(moved)
         value[cell] = (flow.G * J).sum()
-        M[cell] = ((flow.M + np.abs(flow.G)) * np.abs(J)).sum()
-        P[cell] = (flow.P * np.abs(J)).sum()
-        if flow.weights is not None and flow.g is not None and flow.doubt is not None and hasattr(given.settings, "values"):
-            seen = seen_values(given.settings, unit, silent, given.query_positions, given.key_positions)
+        M[cell] = (flow.M * np.abs(J) + np.abs(flow.G) * (size.M - base_size.M) / STEP).sum()
+        P[cell] = (flow.P * np.abs(J) + np.abs(flow.G) * (size.P - base_size.P) / STEP).sum()
+        if flow.weights is not None and flow.g is not None and flow.doubt is not None and base_seen is not None:
+            seen = (_seen_of_silence(given, stepped) - base_seen) / STEP
             direct = (flow.g[..., None, :] * seen).sum(-1)
             value[cell] += (flow.weights * direct).sum()
             M[cell] += (flow.weights * flow.doubt * (np.abs(flow.g)[..., None, :] * np.abs(seen)).sum(-1)).sum()
     return value, M, P
+
+
+def _seen_of_silence(given: Inputs, params: dict[str, np.ndarray]) -> Any:
+    """The value term of every pair alone, [B, H, Lq, Lk, D]; None where there is none."""
+    if not hasattr(given.settings, "values"):
+        return None
+    silent = np.zeros((given.q.shape[0], given.q.shape[1], given.k.shape[2], given.v.shape[-1]))
+    return seen_values(given.settings, params, silent, given.query_positions, given.key_positions)
 
 
 def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]) -> Expected:

@@ -4,6 +4,7 @@
     embedding   M = |e|                                     P = |pθ|·(2 + |ln θ|), the largest slope of sin and cos being 1
     rotated     M = |x_a c| + |x_b s|                       P = |pθ|·(2 + |ln θ|)·(|x_a| + |x_b|)
     logits      M = scale·Σ|q||k| + |position term|         P = scale·Σ of the P of one side times the magnitude of the other
+                                                            + the scheme's `angle_error`
     output      M = Σ_j w_j·|v_j| + 4·|out| + Σ_j w_j·(2 + M_j + g_j)·|v_j − out|    P = Σ_j w_j·P_j·|v_j − out|
 
 M_j, P_j are those of the logits. (2 + |ln θ|): pθ is one product, and θ = base^x amplifies the rounding of x by |x|·ln base
@@ -95,7 +96,10 @@ def logits_size(
     M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
     P = abs(scale) * (left.P @ right.M.swapaxes(-1, -2) + left.M @ right.P.swapaxes(-1, -2))
     for b in range(len(q)):
-        M[b] += _term_magnitude(settings, params, q[b], k[b], query_positions.row(b), key_positions.row(b), scale)
+        at = (params, q[b], k[b], query_positions.row(b), key_positions.row(b))
+        M[b] += _term_magnitude(settings, *at, scale)
+        if hasattr(settings, "angle_error"):
+            P[b] += settings.angle_error(*at, scale=scale)
     return Size(M, P, q.shape[-1] + 3)
 
 
@@ -122,7 +126,7 @@ def seen_values(settings: Any, params: dict, v: np.ndarray, query_positions: Pos
     B, H, Lk, D = v.shape
     seen = np.broadcast_to(v[:, :, None], (B, H, len(query_positions), Lk, D)).copy()
     if hasattr(settings, "values"):
-        alone = np.ones((1, len(query_positions), 1))
+        alone = np.ones((H, len(query_positions), 1))
         for b in range(B):
             keys = key_positions.row(b).array()
             for j in range(Lk):
@@ -134,10 +138,13 @@ def _term_magnitude(settings: Any, params: dict, q, k, queries: Positions, keys:
     if settings.form == "bias":
         size = bias_size(settings, params, queries, keys, settings.bias(params, queries, keys))
         return size.M * (abs(scale) if getattr(settings, "scale_bias", False) else 1.0)
+    if hasattr(settings, "magnitude"):
+        return settings.magnitude(params, q, k, queries, keys, scale=scale)
     if settings.form == "logits":
         # A position term is a sum of products, so on magnitudes it is the sum of their magnitudes.
         sizes = {name: np.abs(value) for name, value in params.items()}
-        return np.abs(settings.logits(sizes, np.abs(q), np.abs(k), queries, keys, scale=abs(scale)))
+        term = settings.logits(sizes, np.abs(q), np.abs(k), queries, keys, scale=abs(scale))
+        return np.abs(np.where(np.isinf(term), 0.0, term))
     return np.zeros((len(q), q.shape[1], k.shape[1]))
 
 

@@ -111,6 +111,41 @@ def shaw_by_sums(
     return (weights[..., None] * (v[..., None, :, :] + rel_v[row])).sum(-2)
 
 
+@implements("music_transformer", **ATTENTION, settings={"variant": "masked", "value_term": "none", "per_head": True})
+def vectors_summed(
+    q: Tensor, k: Tensor, v: Tensor, rel_k: Tensor, query_positions: Tensor, key_positions: Tensor, *,
+    mask, causal=False, scale=None,
+) -> Tensor:  # fmt: skip
+    """A row of zeros put before the table; keys and vectors are added before the product, in the working dtype."""
+    M = rel_k.shape[-2]
+    row = key_positions - query_positions[:, None] + M
+    row = torch.where((row >= 1) & (row <= M), row, 0)
+    vectors = torch.nn.functional.pad(rel_k, (0, 0, 1, 0))[:, row]
+    logits = (q[..., :, None, :] * (k[..., None, :, :] + vectors)).sum(-1) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    weights = _softmax2(logits, _keep(mask, causal, query_positions, key_positions))
+    return (weights[..., None] * v[..., None, :, :]).sum(-2)
+
+
+XL = {"variant": "transformer_xl", "clamp_len": None, "memory_length": None, "segment_length": None, "same_length": False}
+
+
+@implements("transformer_xl", **{**ATTENTION, "dtypes": ANGLES_IN_FLOAT32}, settings=XL)
+def waves_projected_first(
+    q: Tensor, k: Tensor, v: Tensor, pos_bias_u: Tensor, pos_bias_v: Tensor, w_pos: Tensor, query_positions: Tensor,
+    key_positions: Tensor, *, mask, causal=False, scale=None,
+) -> Tensor:  # fmt: skip
+    """The authors' order: W R of every distance, then q + v; all but the angles in the working dtype."""
+    E, scale = w_pos.shape[1], q.shape[-1] ** -0.5 if scale is None else scale
+    theta = torch.exp(-torch.arange(0, E, 2) / E * torch.log(torch.tensor(10000.0)))
+    angles = (query_positions[:, None] - key_positions).float()[..., None] * theta
+    projected = (torch.cat((angles.sin(), angles.cos()), dim=-1).to(q.dtype) @ w_pos.T).unflatten(-1, pos_bias_u.shape)
+    logits = (q + pos_bias_u[:, None]) @ k.transpose(-1, -2) + torch.einsum(
+        "bhid,ijhd->bhij", q + pos_bias_v[:, None], projected
+    )
+    weights = _softmax2(logits * scale, _keep(mask, causal, query_positions, key_positions))
+    return weights @ v
+
+
 @implements("sinusoidal", **{**ATTENTION, "dtypes": ANGLES_IN_FLOAT32})
 def waves_added(
     q: Tensor, k: Tensor, v: Tensor, query_positions: Tensor, key_positions: Tensor, *, mask, causal=False, scale=None
@@ -129,5 +164,7 @@ REWRITINGS = (
     waves_in_float32,
     attention_by_steps,
     shaw_by_sums,
+    vectors_summed,
+    waves_projected_first,
     waves_added,
 )

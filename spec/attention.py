@@ -11,7 +11,7 @@ Edges, by decision:
     mask          boolean, True = may attend, [Lq, Lk], [B, Lq, Lk], [B, 1, Lq, Lk] or [B, H, Lq, Lk]
     causal        hides a key whose position is greater than the query's: the positions decide, not the indices, so
                   the corner for Lq ≠ Lk is whatever the positions say (`corner` names the two usual ones)
-    segments      a pair in different segments is hidden
+    segments      a pair in different segments is hidden, unless the scheme reads segments itself (`segments_hide` is False)
     empty rows    a query with no allowed key has weights 0 and output 0, never NaN
     embeddings    are added to queries, keys and values alike (with q = k = v = x: attention over x + e)
 
@@ -49,6 +49,7 @@ def allowed(
     *,
     mask: np.ndarray | None = None,
     causal: bool = False,
+    segments_hide: bool = True,
 ) -> np.ndarray:
     """Which query may attend to which key, boolean [B, H, Lq, Lk]."""
     visible = np.ones(shape, dtype=bool)
@@ -64,7 +65,7 @@ def allowed(
                 if causal and r > p:
                     visible[b, :, i, j] = False
                 if query_segment is not None and key_segment is not None and query_segment[i] != key_segment[j]:
-                    visible[b, :, i, j] = False
+                    visible[b, :, i, j] &= not segments_hide
     return visible
 
 
@@ -163,7 +164,8 @@ def attention(
 ) -> np.ndarray:
     """Attention output [B, H, Lq, D] of a scheme; see the module's docstring for every edge."""
     score = logits(settings, params, q, k, query_positions, key_positions, scale=scale)
-    visible = allowed(score.shape, query_positions, key_positions, mask=mask, causal=causal)
+    hide = getattr(settings, "segments_hide", True)
+    visible = allowed(score.shape, query_positions, key_positions, mask=mask, causal=causal, segments_hide=hide)
     weights = softmax(score, visible)
     _check_values(np.shape(v), np.shape(k))
     params = {name: _float64(value) for name, value in params.items()}

@@ -17,7 +17,10 @@ and one definition, by form:
                   values(params, weights, query_positions, key_positions)  -> [H, Lq, D], added to the output
 
 A bias may also say how large the terms are that a computer rounds on the way, `magnitude(...)` like `bias(...)`; without
-it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`.
+it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`. Logits say it with
+`magnitude(...)` like `logits(...)`; without it that is the term of the magnitudes of q, k and parameters. With angles in
+them, `angle_error(...)` like `logits(...)` says what multiplies an error of the angle. Logits that are −∞ for some keys by
+the scheme's own rule say so with `hides`.
 
 The docstring of the file has a line each for `sign`, `scale`, `beyond` and, of learned tables, `rows`: `python -m relpos show`
 and the tables of README.md are made of it.

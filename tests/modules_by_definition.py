@@ -12,6 +12,7 @@ from relpos.impls.modules import MultiHeadAttention
 from relpos.spec import attention as spec
 from relpos.spec.alibi import ALiBi
 from relpos.spec.clipped import Clipped
+from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit
 from relpos.spec.registry import schemes, settings_class
@@ -19,6 +20,7 @@ from relpos.spec.rope import RoPE
 from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
 from relpos.spec.t5 import T5
+from relpos.spec.transformer_xl import TransformerXL
 
 B, H, HKV, D, LQ, LK = 2, 6, 3, 4, 5, 7
 E = H * D
@@ -42,12 +44,19 @@ VARIANTS = [
     (RoPE(D, rotary_dim=2, layout="half"),),
     (Shaw(D, 2, tables="tied"),),
     (Shaw(D, 40, tables="relative_key_query"),),
+    (MusicTransformer(H, D, 3, variant="unmasked", value_term="every", per_head=False),),
+    (MusicTransformer(H, D, 8, variant="local", value_term="not_first_block"),),
+    (TransformerXL(H, D, variant="learned", max_distance=3),),
+    (TransformerXL(H, D, variant="bidirectional", d_model=6),),
+    (TransformerXL(H, D, memory_length=2, same_length=True),),
+    (TransformerXL(H, D, variant="xlnet", clamp_len=2, memory_length=1, segment_length=2),),
 ]
 TOGETHER = [
     (ALiBi(H), RoPE(D)),
     (Sinusoidal(E), Shaw(D, 2)),
     (RoPE(D), T5(H)),
     (T5(H), Shaw(D, 2)),
+    (TransformerXL(H, D), MusicTransformer(H, D, 3, variant="local", value_term="every")),
     (Shaw(D, 2), RoPE(D), Clipped(H, 2), ALiBi(H, scale_bias=True), Sinusoidal(E), NoPE()),
 ]
 

@@ -6,11 +6,13 @@ import numpy as np
 
 from relpos.spec.alibi import ALiBi
 from relpos.spec.clipped import Clipped
+from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.none import NoPE
 from relpos.spec.rope import RoPE
 from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
 from relpos.spec.t5 import T5
+from relpos.spec.transformer_xl import TransformerXL
 
 H, D, REACH = 6, 4, 40
 EXAMPLES = (
@@ -29,6 +31,14 @@ EXAMPLES = (
     T5(H, cross_attention=True),
     *(Clipped(H, 2, directions=ways, beyond=beyond) for ways in ("both", "past", "symmetric") for beyond in ("repeat", "zero")),
     Clipped(H, 0, heads="shared", sign="key_minus_query"),
+    *(MusicTransformer(H, D, 3, variant=variant, value_term="every") for variant in ("masked", "unmasked", "local")),
+    MusicTransformer(H, D, 8, variant="local", per_head=False, value_term="not_first_block"),
+    *(
+        TransformerXL(H, D, variant=variant, max_distance=3)
+        for variant in ("transformer_xl", "learned", "bidirectional", "xlnet")
+    ),
+    TransformerXL(H, D, d_model=6, clamp_len=2, memory_length=2, same_length=True),
+    TransformerXL(H, D, variant="xlnet", clamp_len=1, memory_length=1, segment_length=2),
 )
 
 

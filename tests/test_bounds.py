@@ -93,7 +93,13 @@ def test_angles_are_owed_in_float32_at_least(dtype):
 
 # ---- right, with weights that underflow
 
-EXTREME = {"none": {}, "alibi": {"num_heads": 2}, "shaw": {"head_dim": 8, "max_distance": 2}}
+EXTREME = {
+    "none": {},
+    "alibi": {"num_heads": 2},
+    "shaw": {"head_dim": 8, "max_distance": 2},
+    "music_transformer": {"num_heads": 2, "head_dim": 8, "max_distance": 4},
+    "transformer_xl": {"num_heads": 2, "head_dim": 8},
+}
 
 
 def extreme(scheme, dtype, seed=0):
@@ -108,7 +114,7 @@ def extreme(scheme, dtype, seed=0):
     return given.but(q=rounded(given.q * most / np.abs(score).max(), dtype))
 
 
-RIGHT = {"none": "none/attention_at", "alibi": "alibi/attention", "shaw": "shaw/attention"}
+RIGHT = {"none": "none/attention_at", **{scheme: f"{scheme}/attention" for scheme in EXTREME if scheme != "none"}}
 
 
 @pytest.mark.parametrize("scheme", sorted(EXTREME))

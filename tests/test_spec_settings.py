@@ -5,11 +5,13 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from refused_content import REFUSED_CONTENT
 from refused_tables import REFUSED_TABLES
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
 from relpos.spec.clipped import Clipped
 from relpos.spec.contract import PositionError, SettingsError, require_params, scheme_name
+from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit, Range
 from relpos.spec.registry import UnknownScheme, schemes, settings_class
@@ -17,6 +19,7 @@ from relpos.spec.rope import RoPE
 from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
 from relpos.spec.t5 import T5
+from relpos.spec.transformer_xl import TransformerXL
 from spec_examples import EXAMPLES, label
 
 WHOLE = "Convert it with int() where you build the settings."
@@ -96,6 +99,7 @@ REFUSED_SETTINGS = [
         f"shaw: `sign` must be one of 'published', 'key_minus_query', 'query_minus_key', got -1. {EXPLAINED}",
     ),
     *REFUSED_TABLES,
+    *REFUSED_CONTENT,
 ]
 
 
@@ -129,6 +133,9 @@ def test_every_field_has_a_refusal(field):
         T5(1, num_buckets=4, max_distance=2),
         T5(1, num_buckets=2, max_distance=2, bidirectional=False),
         Clipped(1, 0),
+        MusicTransformer(1, 1, 1),
+        TransformerXL(1, 2),
+        TransformerXL(1, 1, variant="learned", max_distance=1, memory_length=0, segment_length=1),
     ],
     ids=label,
 )

@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
-from relpos.conformance.laws.base import Law
+from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.settings import sized
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
@@ -65,12 +64,11 @@ def _positions(subject: Subject, alone: Inputs, pad: int, side: str) -> Explicit
     return Explicit(np.concatenate((own, other) if side == "right" else (other, own)))
 
 
-def _sides(subject: Subject) -> tuple[str, ...]:
+def _sides(subject: Subject, plan: Plan) -> tuple[str, ...]:
     """Without positions, padding before the tokens moves them by right, unless only distances matter."""
     if subject.positions == "arbitrary":
         return ("left", "right", "packed") if "mask" in subject.asks else ("left", "right")
-    relative = "relative" in subject.cls(**sized(subject.cls, subject.fixed)).claims
-    return ("left", "right") if relative else ("right",)
+    return ("left", "right") if "relative" in settings_of(subject, plan).claims else ("right",)
 
 
 def _applies(subject: Subject) -> str | None:
@@ -89,7 +87,12 @@ def _alone(subject: Subject, plan: Plan, side: str, pad: int) -> Plan:
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     plan = draw(plans(subject, min_queries=2, min_keys=2, contents=("normal",), masks=("none",), far=False, listed=False))
-    return _alone(subject, plan, draw(st.sampled_from(_sides(subject))), draw(st.integers(1, 4)))
+    return _alone(subject, plan, draw(st.sampled_from(_sides(subject, plan))), draw(st.integers(1, 4)))
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    plan = smoke_plan(subject)
+    return [_alone(subject, plan, side, 2) for side in _sides(subject, plan)]
 
 
 LAW = Law(
@@ -99,6 +102,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
-    pinned=lambda subject: [_alone(subject, smoke_plan(subject), side, 2) for side in _sides(subject)],
+    pinned=_pinned,
     share=0.3,
 )

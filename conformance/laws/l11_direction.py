@@ -29,7 +29,8 @@ def check(subject: Subject, plan: Plan) -> float:
     past_only = plan.causal or subject.card.softmax == "causal"
     found, expected, bound = (_asked(a, d, past_only, bound=n == 2) for n, a in enumerate((got, value, loose)))
     comparison = compare_within(found, expected, bound, name="difference", allowed=C[want[name].kind], axes=("i − j", "head"))
-    reversed_ = np.allclose(found[0], -expected[0]) and not np.allclose(expected[0], 0) and not past_only
+    with np.errstate(over="ignore"):  # −∞ stands here as the largest number
+        reversed_ = np.allclose(found[0], -expected[0]) and not np.allclose(expected[0], 0) and not past_only
     says = "before and after are exchanged" if reversed_ else "before and after, or near and far, are not as the scheme says"
     asked = QUESTIONS[1:2] if past_only else QUESTIONS
     labels = tuple(q.format(d=d) for q in asked) if len(found) == len(asked) else WEIGHTS[: len(found)]

@@ -191,16 +191,17 @@ class MultiHeadAttention(nn.Module):
         return self.output(out.to(q.dtype).transpose(1, 2).flatten(2))
 
     def _logits(self, q: Tensor, k: Tensor, q_at: Tensor, k_at: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The scores before any mask, and which keys the biases leave (−inf hides, and an empty row must be known)."""
+        """The scores before any mask, and which keys the schemes leave (−inf hides, and an empty row must be known)."""
         logits, heard = self._content(q, k, q_at, k_at), None
         for bias in self._of("bias"):
             added = bias(q_at, k_at, dtype=logits.dtype)
-            left = (added > -torch.inf)[(None,) * (4 - added.ndim)]
-            heard = left if heard is None else heard & left
+            heard = _left(heard, added)
             logits = logits + (added * self.scale if getattr(bias.settings, "scale_bias", False) else added)
         for content in self._of("logits"):
             at = {"query_positions": q_at, "key_positions": k_at}
-            logits = logits + content.ask("term", dtype=logits.dtype, q=q, k=k, scale=self.scale, **at)
+            term = content.ask("term", dtype=logits.dtype, q=q, k=k, scale=self.scale, **at)
+            heard = _left(heard, term) if getattr(content.settings, "hides", False) else heard
+            logits = logits + term
         return logits, heard
 
     def _content(self, q: Tensor, k: Tensor, q_at: Tensor, k_at: Tensor) -> Tensor:
@@ -208,6 +209,12 @@ class MultiHeadAttention(nn.Module):
             q = rotation.ask("rotate", dtype=q.dtype, x=q, positions=q_at, role="query")
             k = rotation.ask("rotate", dtype=k.dtype, x=k, positions=k_at, role="key")
         return score(q, k, self.scale)
+
+
+def _left(heard: Tensor | None, added: Tensor) -> Tensor:
+    """The keys heard so far that one more term does not hide."""
+    left = (added > -torch.inf)[(None,) * (4 - added.ndim)]
+    return left if heard is None else heard & left
 
 
 def _positions(argument: str, x: Tensor, positions: Tensor | None) -> Tensor:
