@@ -165,14 +165,17 @@ def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, n
     table = given.params[name]
     value, M, P = np.zeros_like(table), np.zeros_like(table), np.zeros_like(table)
     nothing = {n: np.zeros_like(p) for n, p in given.params.items()}
-    base = _score(given.but(params=nothing))
+    # Held at their values: a table that is projected enters in products with its projection.
+    others = {**given.params, name: nothing[name]}
+    base, base_size = _score(given.but(params=others)), _score_size(given.but(params=others)).M
     silent = np.zeros((given.q.shape[0], given.q.shape[1], given.k.shape[2], given.v.shape[-1]))
     for cell in np.ndindex(table.shape):
         unit = {**nothing, name: np.zeros_like(table)}
         unit[name][cell] = 1.0
-        J = _change(_score(given.but(params=unit)), base)
+        moved = given.but(params={**others, name: unit[name]})
+        J, J_size = _change(_score(moved), base), np.abs(_score_size(moved).M - base_size)
         value[cell] = (flow.G * J).sum()
-        M[cell] = ((flow.M + np.abs(flow.G)) * np.abs(J)).sum()
+        M[cell] = (flow.M * np.abs(J) + np.abs(flow.G) * J_size).sum()
         P[cell] = (flow.P * np.abs(J)).sum()
         if flow.weights is not None and flow.g is not None and flow.doubt is not None and hasattr(given.settings, "values"):
             seen = seen_values(given.settings, unit, silent, given.query_positions, given.key_positions)
