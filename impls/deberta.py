@@ -112,7 +112,7 @@ class CachedRows(nn.Module):
         scale: float | None = None,
     ) -> Tensor:
         scale = own_scale(self.settings, q, scale)
-        # Distances offset − (Lk − 1) … offset + Lq − 1; row i of δ is the piece of Lk of them that ends at i + offset, reversed.
+        # Distances offset − (Lk − 1) … offset + Lq − 1; row i of δ is the piece of Lk of them up to i + offset, reversed.
         line = self._line(offset - key_length + 1, offset + query_length, torch.int64, q.device)
         c2p = p2c = line.unfold(0, key_length, 1).flip(-1)
         if self.settings.indices == "paper":

@@ -65,8 +65,8 @@ class DeBERTa:
     published: ClassVar[tuple[dict, ...]] = (
         {"max_distance": 512},
         {"max_distance": 512, "version": "v2"},
-        {"max_distance": 512, "version": "v2", "clamp": True},
-        {"max_distance": 32, "version": "v2", "indices": "paper"},
+        {"max_distance": 32, "version": "v2", "clamp": True},
+        {"max_distance": 128, "version": "v2", "indices": "paper"},
         {"max_distance": 20, "version": "v2", "num_buckets": 7},
         {"max_distance": 64, "version": "v2", "num_buckets": 20},
     )
@@ -90,17 +90,17 @@ class DeBERTa:
         require(self, "num_buckets", not v1 or self.num_buckets is None, 'None under version="v1"', hint)
         require(self, "clamp", not (v1 and self.clamp), 'False under version="v1"', "Clipped distances are cut already.")
         if not v1:
-            N = self._span()
+            N = self.span()
             require(self, "num_buckets", N >= 2, "at least 2", "One distance at least must have a bucket of its own.")
             least = f'at least {N // 2 + 2} under version="v2" with {N} buckets'
             require(self, "max_distance", self.max_distance >= N // 2 + 2, least, "The logarithm would not rise.")
 
     def parameters(self) -> dict[str, tuple[int, ...]]:
         """pos_key, pos_query [H, 2K, D]; under share_att_key rel_embeddings [2K, H·D], weights [H·D, H·D], biases [H·D]."""
-        H, D, sides = self.num_heads, self.head_dim, self._sides()
+        H, D, sides = self.num_heads, self.head_dim, self.sides()
         if not self.share_att_key:
-            return {f"pos_{side}": (H, 2 * self._span(), D) for side in sides}
-        found: dict[str, tuple[int, ...]] = {"rel_embeddings": (2 * self._span(), H * D)}
+            return {f"pos_{side}": (H, 2 * self.span(), D) for side in sides}
+        found: dict[str, tuple[int, ...]] = {"rel_embeddings": (2 * self.span(), H * D)}
         for side in sides:
             found |= {f"w_{side}": (H * D, H * D), f"b_{side}": (H * D,)}
         return found
@@ -109,7 +109,7 @@ class DeBERTa:
         """Parameters that are the attention's own: which projection, and of it weight or bias."""
         if not self.share_att_key:
             return {}
-        return {f"{a}_{side}": (side, whole) for side in self._sides() for a, whole in (("w", "weight"), ("b", "bias"))}
+        return {f"{a}_{side}": (side, whole) for side in self.sides() for a, whole in (("w", "weight"), ("b", "bias"))}
 
     def lookups(self) -> dict[str, tuple]:
         """Tables read row by row: whose content each row meets, and row(i, j)."""
@@ -120,11 +120,11 @@ class DeBERTa:
 
     def scale(self, head_dim: int) -> float:
         """1/√(D · (1 + number of position terms))."""
-        return 1.0 / sqrt(head_dim * (1 + len(self._sides())))
+        return 1.0 / sqrt(head_dim * (1 + len(self.sides())))
 
     def bucket(self, r: int) -> int:
         """The bucket of r = query minus key under v2; from ±N on it is ±N, which no row tells apart."""
-        N, M = self._span(), self.max_distance
+        N, M = self.span(), self.max_distance
         if self.clamp:
             r = min(max(r, 1 - M), M - 1)
         m, n = N // 2, abs(r)
@@ -135,7 +135,7 @@ class DeBERTa:
 
     def row(self, i: int, j: int) -> int:
         """δ(i, j), the row of the tables for the query at i and the key at j."""
-        span, r = self._span(), i - j if self.version == "v1" else self.bucket(i - j)
+        span, r = self.span(), i - j if self.version == "v1" else self.bucket(i - j)
         return min(max(r + span, 0), 2 * span - 1)
 
     def row_of_query(self, i: int, j: int) -> int:
@@ -152,7 +152,7 @@ class DeBERTa:
         if not self.share_att_key:
             return {name: np.asarray(params[name], dtype=np.float64) for name in self.parameters()}
         P = np.asarray(params["rel_embeddings"], dtype=np.float64)
-        projected = {f"pos_{side}": P @ params[f"w_{side}"].T + params[f"b_{side}"] for side in self._sides()}
+        projected = {f"pos_{side}": P @ params[f"w_{side}"].T + params[f"b_{side}"] for side in self.sides()}
         heads = (len(P), self.num_heads, self.head_dim)
         return {name: table.reshape(heads).transpose(1, 0, 2) for name, table in projected.items()}
 
@@ -172,10 +172,12 @@ class DeBERTa:
                         term[h, a, b] += scale * np.dot(k[h, b], tables["pos_query"][h, p2c])
         return term
 
-    def _sides(self) -> tuple[str, ...]:
+    def sides(self) -> tuple[str, ...]:
+        """Whose projection the tables have: keys' for c2p, queries' for p2c."""
         return {"both": ("key", "query"), "c2p": ("key",), "p2c": ("query",)}[self.terms]
 
-    def _span(self) -> int:
+    def span(self) -> int:
+        """Half the rows of a table: K, or N."""
         if self.version == "v1":
             return self.max_distance
         return max(self.max_distance // 2, 2) if self.num_buckets is None else self.num_buckets
