@@ -41,7 +41,7 @@ class Learned:
 
     form: ClassVar[Form] = "embedding"
     claims: ClassVar[frozenset[str]] = frozenset()
-    draws: ClassVar[dict[str, tuple]] = {"max_position": (16, 40), "first_row": (0, 2, 1)}
+    draws: ClassVar[dict[str, tuple]] = {"max_position": (512, 16, 40), "first_row": (0, 2, 1)}
 
     embed_dim: int
     max_position: int

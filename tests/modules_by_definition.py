@@ -12,6 +12,8 @@ from relpos.impls.modules import MultiHeadAttention
 from relpos.spec import attention as spec
 from relpos.spec.alibi import ALiBi
 from relpos.spec.clipped import Clipped
+from relpos.spec.deberta import DeBERTa
+from relpos.spec.learned import Learned
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit
 from relpos.spec.registry import schemes, settings_class
@@ -42,12 +44,18 @@ VARIANTS = [
     (RoPE(D, rotary_dim=2, layout="half"),),
     (Shaw(D, 2, tables="tied"),),
     (Shaw(D, 40, tables="relative_key_query"),),
+    (Learned(E, 48, first_row=2),),
+    (DeBERTa(H, D, 2, terms="c2p"),),
+    (DeBERTa(H, D, 8, version="v2", indices="paper"),),
 ]
 TOGETHER = [
     (ALiBi(H), RoPE(D)),
     (Sinusoidal(E), Shaw(D, 2)),
     (RoPE(D), T5(H)),
     (T5(H), Shaw(D, 2)),
+    (Learned(E, 64), T5(H)),
+    (Learned(E, 64), ALiBi(H), DeBERTa(H, D, 2)),
+    (Sinusoidal(E), ALiBi(H)),
     (Shaw(D, 2), RoPE(D), Clipped(H, 2), ALiBi(H, scale_bias=True), Sinusoidal(E), NoPE()),
 ]
 
@@ -107,7 +115,7 @@ def _params(it: MultiHeadAttention, settings: Any) -> dict[str, np.ndarray]:
 
 def _placed(it: MultiHeadAttention, x: Tensor, at: Explicit) -> Tensor:
     for settings in _settings(it, "embedding"):
-        x = x + torch.from_numpy(np.stack([settings.encode(at.row(b)) for b in range(len(x))]))
+        x = x + torch.from_numpy(np.stack([spec.encoded(settings, _params(it, settings), at.row(b)) for b in range(len(x))]))
     return x
 
 

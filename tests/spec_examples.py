@@ -6,6 +6,8 @@ import numpy as np
 
 from relpos.spec.alibi import ALiBi
 from relpos.spec.clipped import Clipped
+from relpos.spec.deberta import DeBERTa
+from relpos.spec.learned import Learned
 from relpos.spec.none import NoPE
 from relpos.spec.rope import RoPE
 from relpos.spec.shaw import Shaw
@@ -29,6 +31,11 @@ EXAMPLES = (
     T5(H, cross_attention=True),
     *(Clipped(H, 2, directions=ways, beyond=beyond) for ways in ("both", "past", "symmetric") for beyond in ("repeat", "zero")),
     Clipped(H, 0, heads="shared", sign="key_minus_query"),
+    *(Learned(D, REACH, first_row=first) for first in (0, 2)),
+    *(DeBERTa(H, D, 2, terms=terms) for terms in ("both", "c2p", "p2c")),
+    DeBERTa(H, D, 2, indices="paper"),
+    DeBERTa(H, D, 4, version="v2"),
+    DeBERTa(H, D, 4, version="v2", num_buckets=3, clamp=True, indices="paper"),
 )
 
 

@@ -5,11 +5,14 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from refused_deberta import REFUSED_DEBERTA
 from refused_tables import REFUSED_TABLES
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
 from relpos.spec.clipped import Clipped
 from relpos.spec.contract import PositionError, SettingsError, require_params, scheme_name
+from relpos.spec.deberta import DeBERTa
+from relpos.spec.learned import Learned
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit, Range
 from relpos.spec.registry import UnknownScheme, schemes, settings_class
@@ -96,6 +99,7 @@ REFUSED_SETTINGS = [
         f"shaw: `sign` must be one of 'published', 'key_minus_query', 'query_minus_key', got -1. {EXPLAINED}",
     ),
     *REFUSED_TABLES,
+    *REFUSED_DEBERTA,
 ]
 
 
@@ -129,6 +133,9 @@ def test_every_field_has_a_refusal(field):
         T5(1, num_buckets=4, max_distance=2),
         T5(1, num_buckets=2, max_distance=2, bidirectional=False),
         Clipped(1, 0),
+        Learned(1, 1),
+        DeBERTa(1, 1, 1),
+        DeBERTa(1, 1, 3, version="v2", num_buckets=2),
     ],
     ids=label,
 )
