@@ -18,13 +18,13 @@ import torch
 from relpos.conformance.calling import Instance, matched_parameters
 from relpos.conformance.errors import Raised
 from relpos.conformance.expected import Expected, expected, parts, scale_of
+from relpos.conformance.gradients_rows import into_rows, of_embedding
 from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
 from relpos.conformance.plan import Inputs
 from relpos.conformance.reading import to_numpy
 from relpos.conformance.subject import Subject, cls_parameters
 from relpos.conformance.tolerance import units
 from relpos.spec.attention import logits, placed
-from relpos.spec.positions import Positions
 
 
 def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
@@ -192,16 +192,8 @@ def _through_embedding(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarra
     """A row of the table is added wherever its position is: to queries, keys and values, in every head."""
     found = [(_through_vectors(given, x, flow), at) for x, at in (("q", given.query_positions), ("k", given.key_positions))]
     found.append((_through_values(given, flow), given.key_positions))
-    value, M, P = (sum(_into_rows(given, name, parts[n], at) for parts, at in found) for n in range(3))
+    value, M, P = (sum(into_rows(given, name, parts[n], at) for parts, at in found) for n in range(3))
     return np.asarray(value), np.asarray(M), np.asarray(P)
-
-
-def _into_rows(given: Inputs, name: str, x: np.ndarray, positions: Positions) -> np.ndarray:
-    """x [B, H, L, D], summed into the rows of the table that its positions read."""
-    table = np.zeros_like(given.params[name])
-    for b in range(len(x)):
-        np.add.at(table, [given.settings.row_of(p) for p in positions.row(b)], x[b].sum(0))
-    return table
 
 
 def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]) -> Expected:
@@ -213,7 +205,7 @@ def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]
         return Expected(f"gradient of {name}", "gradient", nothing, Size(nothing, nothing, 1))
     role = "key" if name in ("x of the key", "k") else "query"
     if given.settings.form == "embedding":
-        return _of_embedding(given, name, next(iter(cotangents.values())))
+        return of_embedding(given, name, next(iter(cotangents.values())))
     g = cotangents[f"rotated {role}"]
     x, positions = (given.k, given.key_positions) if role == "key" else (given.q, given.query_positions)
     value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
@@ -224,15 +216,6 @@ def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]
         value[..., c] = (g * J).sum(-1)
         M[..., c], P[..., c] = (np.abs(g) * size.M).sum(-1), (np.abs(g) * size.P).sum(-1)
     return Expected(f"gradient of {name}", "gradient", value, Size(M, P, x.shape[-1]))
-
-
-def _of_embedding(given: Inputs, name: str, g: np.ndarray) -> Expected:
-    """g is the cotangent of the vectors, [L, D], or of the input with them added, [B, L, D]."""
-    value, M = g, np.abs(g)
-    if name in given.params:
-        samples = g.reshape(-1, 1, *g.shape[-2:])
-        value, M = (_into_rows(given, name, x, given.query_positions) for x in (samples, np.abs(samples)))
-    return Expected(f"gradient of {name}", "gradient", value, Size(M, np.zeros_like(M), 2 * len(g)))
 
 
 def _of_bias(given: Inputs, name: str, g: np.ndarray) -> Expected:

@@ -123,13 +123,13 @@ class ProjectedOnce(nn.Module):
         self.settings = settings
         for name, shape in settings.parameters().items():
             self.register_parameter(name, nn.Parameter(torch.zeros(shape)))
-        self.kept: tuple[Tensor, Tensor] | None = None
+        self.kept: list[Tensor] = []
 
     def forward(self, q, k, query_positions, key_positions, scale) -> Tensor:
         own = dict(self.named_parameters())
-        if self.kept is None:
+        if not self.kept:
             sides = [own["rel_embeddings"] @ own[f"w_{s}"].T + own[f"b_{s}"] for s in ("key", "query")]
-            self.kept = tuple(t.detach().unflatten(-1, (self.settings.num_heads, -1)).transpose(0, 1) for t in sides)
+            self.kept = [t.detach().unflatten(-1, (self.settings.num_heads, -1)).transpose(0, 1) for t in sides]
         r = _rows(self.settings, query_positions, key_positions)
         return _score(q, k, self.kept[0][:, r], self.kept[1][:, r], scale)
 
