@@ -21,11 +21,11 @@ from relpos.spec.deberta import DeBERTa
 Params = Mapping[str, Tensor]
 BINDS = ("mask", "causal", "scale", "num_kv_heads")
 INIT_STD = 0.02
-# The rows' products are as wide as the tables, which no letter stands for: their growth is not claimed.
 CLAIMS = {"binds": BINDS, "dtypes": DTYPES, "max_position": 2**32}
+GATHERED = "B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D"  # products with the rows grow with the lengths, not with their product
 
 
-@implements("deberta", level="logits", positions="per_row", binds=("scale", "num_kv_heads"), dtypes=DTYPES, max_position=2**32)
+@implements("deberta", level="logits", positions="per_row", memory=GATHERED, **{**CLAIMS, "binds": ("scale", "num_kv_heads")})
 def logits(
     settings: DeBERTa,
     params: Params,
@@ -42,7 +42,7 @@ def logits(
     return (score(q, k, scale) + added).to(q.dtype)
 
 
-@implements("deberta", level="attention", positions="per_row", **CLAIMS)
+@implements("deberta", level="attention", positions="per_row", memory=GATHERED, **CLAIMS)
 def attention(
     settings: DeBERTa,
     params: Params,
@@ -62,7 +62,7 @@ def attention(
     return mixed(softmax(scores, visible(query_positions, key_positions, mask, causal)), v).to(q.dtype)
 
 
-@implements("deberta", level="attention", positions="per_row", **CLAIMS)
+@implements("deberta", level="attention", positions="per_row", memory="B*H*Lq*Lk*D", **CLAIMS)
 def attention_vectors(
     settings: DeBERTa,
     params: Params,
@@ -89,7 +89,7 @@ def attention_vectors(
     return mixed(softmax(scores, visible(query_positions, key_positions, mask, causal)), v).to(q.dtype)
 
 
-@implements("deberta", level="attention", positions="offset", **CLAIMS)
+@implements("deberta", level="attention", positions="offset", memory=GATHERED, **CLAIMS)
 class CachedRows(nn.Module):
     """Attention [B, H, Lq, D] of contiguous positions; the rows of all distances are kept from call to call."""
 
