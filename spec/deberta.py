@@ -130,8 +130,8 @@ class DeBERTa:
         m, n = N // 2, abs(r)
         if n <= m:
             return r
-        fits = [t for t in range(N - m) if (M - 1) ** t * m ** (m - 1) >= n ** (m - 1) * m**t]
-        return (m + min(fits, default=N - m)) * (1 if r > 0 else -1)
+        t = next((t for t in range(N - m) if (M - 1) ** t * m ** (m - 1) >= n ** (m - 1) * m**t), N - m)
+        return m + t if r > 0 else -m - t
 
     def row(self, i: int, j: int) -> int:
         """δ(i, j), the row of the tables for the query at i and the key at j."""

@@ -58,6 +58,12 @@ def always_float(settings, q, k, pos_key, pos_query, query_positions, key_positi
     return scale * (q @ k.transpose(-1, -2) + c2p + p2c)
 
 
+def scaled_late(settings, q, k, pos_key, pos_query, query_positions, key_positions, scale) -> Tensor:
+    """The scale after the product: in float16 the product is infinite by then."""
+    r = _rows(settings, query_positions, key_positions)
+    return _score(q, k, pos_key[:, r], pos_query[:, r], 1.0) * scale
+
+
 class _Assigned(torch.autograd.Function):
     """table[:, r], whose backward writes where it should add."""
 
@@ -135,12 +141,14 @@ class ProjectedOnce(nn.Module):
 
 
 SHARED = {**CODE, "share_att_key": True}
+F16 = {"dtypes": ("float32", "float16")}
 HALF = {"dtypes": ("float32", "bfloat16")}
 PLANTED = (
     Planted("not-turned", "p2c's index without its transpose", "L11", not_turned, ("B058",), CODE),
     Planted("square-only", "p2c as if there were as many queries as keys", "L3", square_only, ("B054",), CODE),
     Planted("crashes-alone", "a crash under p2c alone", "L26", crashes_alone, ("B055",), ANY_TERMS),
     Planted("always-float", "tables cast to float32 whatever q is", "L18", always_float, ("B062",), CODE, HALF),
+    Planted("scaled-late", "the scale after a product that float16 cannot hold", "L18", scaled_late, ("B061",), CODE, F16),
     Planted("gradient-assigned", "table gradients that are written, not added", "L20", assigned, ("B134",), CODE),
     Planted("detached", "a table that gets no gradient", "L20", detached, (), CODE),
     Planted("frozen-beside", "no table gradient while q and k are frozen", "L20", frozen_beside, ("B133",), CODE),
