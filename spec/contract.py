@@ -20,6 +20,8 @@ Content-dependent schemes may also say which rows their tables are read at, `loo
 "query" or "key", row(i, j))}, so that rows are judged one by one, and which parameters are the attention's own projections,
 `projections()` -> {parameter: ("query" or "key", "weight" or "bias")}.
 
+An embedding with a table of positions says how many there are, `capacity()`, and which row each reads, `row_of(p)`.
+
 A bias may also say how large the terms are that a computer rounds on the way, `magnitude(...)` like `bias(...)`; without
 it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`.
 
