@@ -16,7 +16,7 @@ from relpos.conformance.magnitude import (
     seen_values,
 )
 from relpos.conformance.plan import Inputs
-from relpos.spec.attention import allowed, attention, default_scale, logits, placed, repeated, softmax
+from relpos.spec.attention import allowed, attention, default_scale, encoded, logits, placed, repeated, softmax
 
 # Axes of every result, by name: what a message calls them.
 AXES: dict[str, tuple[str, ...]] = {
@@ -76,7 +76,7 @@ def _bias(inputs: Inputs) -> dict[str, Expected]:
 
 
 def _embedding(inputs: Inputs) -> dict[str, Expected]:
-    value = inputs.settings.encode(inputs.query_positions.row(0))
+    value = encoded(inputs.settings, inputs.params, inputs.query_positions.row(0))
     size = embedding_size(inputs.settings, value, inputs.query_positions.row(0))
     return {"embedding": Expected("embedding", "embedding", value, size)}
 
@@ -117,8 +117,8 @@ def parts(inputs: Inputs) -> Parts:
     weights = softmax(score.value, visible(inputs))
     s, queries, keys = inputs.settings, inputs.query_positions, inputs.key_positions
     v = repeated(inputs.v, inputs.q.shape[1])
-    seen = seen_values(s, inputs.params, placed(s, v, keys, "value"), queries, keys)
-    value = placed_size(s, v, keys, "value")
+    seen = seen_values(s, inputs.params, placed(s, v, keys, "value", inputs.params), queries, keys)
+    value = placed_size(s, v, keys, "value", inputs.params)
     sizes = {name: np.abs(p) for name, p in inputs.params.items()}
     M = seen_values(s, sizes, value.M, queries, keys)
     P = np.broadcast_to(value.P[:, :, None], M.shape)

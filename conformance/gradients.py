@@ -18,6 +18,7 @@ import torch
 from relpos.conformance.calling import Instance, matched_parameters
 from relpos.conformance.errors import Raised
 from relpos.conformance.expected import Expected, expected, parts, scale_of
+from relpos.conformance.gradients_rows import into_rows, of_embedding
 from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
 from relpos.conformance.plan import Inputs
 from relpos.conformance.reading import to_numpy
@@ -116,6 +117,8 @@ def _of_input(given: Inputs, name: str, flow: _Flow) -> Expected:
         value, M, P = _through_vectors(given, name, flow)
     elif name == "v":
         value, M, P = _through_values(given, flow)
+    elif given.settings.form == "embedding":
+        value, M, P = _through_embedding(given, name, flow)
     else:
         value, M, P = _through_table(given, name, flow)
     terms = flow.n + given.q.shape[2] * given.k.shape[2] * given.q.shape[0] * given.q.shape[1]
@@ -195,6 +198,14 @@ def _seen_of_silence(given: Inputs, params: dict[str, np.ndarray]) -> Any:
     return seen_values(given.settings, params, silent, given.query_positions, given.key_positions)
 
 
+def _through_embedding(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A row of the table is added wherever its position is: to queries, keys and values, in every head."""
+    found = [(_through_vectors(given, x, flow), at) for x, at in (("q", given.query_positions), ("k", given.key_positions))]
+    found.append((_through_values(given, flow), given.key_positions))
+    value, M, P = (sum(into_rows(given, name, parts[n], at) for parts, at in found) for n in range(3))
+    return np.asarray(value), np.asarray(M), np.asarray(P)
+
+
 def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]) -> Expected:
     """Rotations and embeddings act row by row: a column is moved in all rows at once."""
     if given.settings.form == "bias" and name in given.params:
@@ -204,8 +215,7 @@ def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]
         return Expected(f"gradient of {name}", "gradient", nothing, Size(nothing, nothing, 1))
     role = "key" if name in ("x of the key", "k") else "query"
     if given.settings.form == "embedding":
-        g = cotangents["embedded"]
-        return Expected(f"gradient of {name}", "gradient", g, Size(np.abs(g), np.zeros_like(g), 2))
+        return of_embedding(given, name, next(iter(cotangents.values())))
     g = cotangents[f"rotated {role}"]
     x, positions = (given.k, given.key_positions) if role == "key" else (given.q, given.query_positions)
     value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)

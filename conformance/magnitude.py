@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from relpos.spec.attention import repeated
+from relpos.spec.attention import encoded, repeated
 from relpos.spec.positions import Explicit, Positions
 
 
@@ -65,7 +65,7 @@ def rotated_size(settings: Any, x: np.ndarray, positions: Positions) -> Size:
     return Size(M, P, 3)
 
 
-def placed_size(settings: Any, x: np.ndarray, positions: Positions, role: str) -> Size:
+def placed_size(settings: Any, x: np.ndarray, positions: Positions, role: str, params: dict | None = None) -> Size:
     """Of x [B, H, L, D] once its position is written into it (rotations and embeddings; others leave it alone)."""
     samples = []
     for b in range(len(x)):
@@ -73,7 +73,7 @@ def placed_size(settings: Any, x: np.ndarray, positions: Positions, role: str) -
         if settings.form == "rotation" and role != "value":
             samples.append(rotated_size(settings, x[b], row))
         elif settings.form == "embedding":
-            e = settings.encode(row)
+            e = encoded(settings, params or {}, row)
             size = embedding_size(settings, e, row)
             samples.append(Size(np.abs(x[b]) + size.M, np.broadcast_to(size.P, x[b].shape), 3))
         else:
@@ -92,7 +92,8 @@ def logits_size(
 ) -> Size:
     """Of the complete score [B, H, Lq, Lk]."""
     k = repeated(k, q.shape[1])
-    left, right = placed_size(settings, q, query_positions, "query"), placed_size(settings, k, key_positions, "key")
+    left = placed_size(settings, q, query_positions, "query", params)
+    right = placed_size(settings, k, key_positions, "key", params)
     M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
     P = abs(scale) * (left.P @ right.M.swapaxes(-1, -2) + left.M @ right.P.swapaxes(-1, -2))
     for b in range(len(q)):

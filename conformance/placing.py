@@ -28,6 +28,8 @@ def first_order(subject: Subject, plan: Plan) -> Plan:
 def within_reach(subject: Subject, plan: Plan) -> Plan:
     """The plan with its distances inside what the scheme is defined for: a longer table, or positions drawn together."""
     settings = subject.cls(**plan.settings)
+    if hasattr(settings, "capacity"):
+        return _within_table(subject, plan, settings.capacity())
     reach = getattr(settings, "reach", lambda: None)()
     if reach is None:
         return plan
@@ -46,6 +48,21 @@ def within_reach(subject: Subject, plan: Plan) -> Plan:
         query_positions=tuple(start + (i - start) % (reach + 1) for i in queries[: plan.query_length]),
         key_positions=tuple(start + (j - start) % (reach + 1) for j in keys[: plan.key_length]),
     )
+
+
+def _within_table(subject: Subject, plan: Plan, capacity: int) -> Plan:
+    """Positions inside a table of them: a longer one, with room for what a mistake may read, or positions nearer to 0."""
+    told = flat(plan.query_positions) + flat(plan.key_positions)
+    last = max(told or (plan.offset + plan.query_length - 1, plan.key_length - 1))
+    if last < capacity:
+        return plan
+    if "max_position" in subject.free:
+        return plan.but(settings={**plan.settings, "max_position": 2 * (last + 1)})
+    if told:
+        near = lambda at: None if at is None else tuple(near(p) if isinstance(p, tuple) else p % capacity for p in at)  # noqa: E731
+        return plan.but(query_positions=near(plan.query_positions), key_positions=near(plan.key_positions))
+    Lq, Lk = min(plan.query_length, capacity), min(plan.key_length, capacity)
+    return plan.but(query_length=Lq, key_length=Lk, offset=min(plan.offset, capacity - Lq))
 
 
 def moved(positions: tuple | None, shift: int) -> tuple:

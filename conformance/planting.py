@@ -87,8 +87,8 @@ def _bias(fault: Fault) -> Callable[..., np.ndarray]:
 
 
 def _embedding(fault: Fault) -> Callable[..., np.ndarray]:
-    def encode(settings, positions):
-        return _answer(fault, "contribution", "embedding", _inputs(settings, positions, positions))
+    def encode(settings, params, positions):
+        return _answer(fault, "contribution", "embedding", _inputs(settings, positions, positions, params=_floats(params)))
 
     return encode
 

@@ -106,7 +106,7 @@ def shaw_by_sums(
     clip = rel_k.shape[0] // 2
     row = (key_positions - query_positions[:, None]).clamp(-clip, clip) + clip
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    logits = (q[..., :, None, :] * (k[..., None, :, :] + rel_k[row])).sum(-1) * scale
+    logits = ((q * scale)[..., :, None, :] * (k[..., None, :, :] + rel_k[row])).sum(-1)
     weights = _softmax2(logits, _keep(mask, causal, query_positions, key_positions))
     return (weights[..., None] * (v[..., None, :, :] + rel_v[row])).sum(-2)
 

@@ -74,12 +74,17 @@ def repeated(x: np.ndarray, num_heads: int) -> np.ndarray:
     return np.stack([x[:, h // (num_heads // x.shape[1])] for h in range(num_heads)], axis=1)
 
 
-def placed(settings: Any, x: np.ndarray, positions: Positions, role: str) -> np.ndarray:
+def encoded(settings: Any, params: dict, positions: Positions) -> np.ndarray:
+    """The vectors of an embedding, [L, D]; only those that learn something are given it."""
+    return settings.encode(params, positions) if settings.parameters() else settings.encode(positions)
+
+
+def placed(settings: Any, x: np.ndarray, positions: Positions, role: str, params: dict | None = None) -> np.ndarray:
     """x [B, H, L, D] with its position written into it: rotated, or with the embedding added."""
     if settings.form == "rotation" and role != "value":
         return np.stack([settings.rotate(x[b], positions.row(b), role) for b in range(len(x))])
     if settings.form == "embedding":
-        return np.stack([x[b] + settings.encode(positions.row(b)) for b in range(len(x))])
+        return np.stack([x[b] + encoded(settings, params or {}, positions.row(b)) for b in range(len(x))])
     return x
 
 
@@ -127,7 +132,7 @@ def logits(
     scale = default_scale(settings, q.shape[-1]) if scale is None else scale
     k = repeated(k, q.shape[1])
     term = position_term(settings, params, q, k, query_positions, key_positions, scale)
-    q, k = placed(settings, q, query_positions, "query"), placed(settings, k, key_positions, "key")
+    q, k = placed(settings, q, query_positions, "query", params), placed(settings, k, key_positions, "key", params)
     score = np.zeros((*q.shape[:3], k.shape[2]))
     for b, h, i, j in np.ndindex(score.shape):
         score[b, h, i, j] = scale * np.dot(q[b, h, i], k[b, h, j]) + term[b, h, i, j]
@@ -169,7 +174,7 @@ def attention(
     weights = softmax(score, visible)
     _check_values(np.shape(v), np.shape(k))
     params = {name: _float64(value) for name, value in params.items()}
-    v = placed(settings, repeated(_float64(v), len(score[0])), key_positions, "value")
+    v = placed(settings, repeated(_float64(v), len(score[0])), key_positions, "value", params)
     out = np.zeros((*score.shape[:3], v.shape[-1]))
     for b, h, i in np.ndindex(out.shape[:3]):
         for j in range(v.shape[2]):

@@ -10,11 +10,17 @@ A scheme is one file with one frozen dataclass, its settings, that carries
 
 and one definition, by form:
 
-    embedding     encode(positions)                                        -> [L, D], added to queries, keys and values
+    embedding     encode(positions), where it learns encode(params, positions)    -> [L, D], added to queries, keys and values
     rotation      rotate(x, positions, role)                               -> like x
     bias          bias(params, query_positions, key_positions)             -> [H, Lq, Lk]
     logits        logits(params, q, k, query_positions, key_positions, *, scale) -> [H, Lq, Lk], position terms only
                   values(params, weights, query_positions, key_positions)  -> [H, Lq, D], added to the output
+
+Content-dependent schemes may also say which rows their tables are read at, `lookups()` -> {table: (whose content a row meets,
+"query" or "key", row(i, j))}, so that rows are judged one by one, and which parameters are the attention's own projections,
+`projections()` -> {parameter: ("query" or "key", "weight" or "bias")}.
+
+An embedding with a table of positions says how many there are, `capacity()`, and which row each reads, `row_of(p)`.
 
 A bias may also say how large the terms are that a computer rounds on the way, `magnitude(...)` like `bias(...)`; without
 it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`. Logits say it with

@@ -12,6 +12,8 @@ from relpos.impls.modules import MultiHeadAttention
 from relpos.spec import attention as spec
 from relpos.spec.alibi import ALiBi
 from relpos.spec.clipped import Clipped
+from relpos.spec.deberta import DeBERTa
+from relpos.spec.learned import Learned
 from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit
@@ -50,6 +52,9 @@ VARIANTS = [
     (TransformerXL(H, D, variant="bidirectional", d_model=6),),
     (TransformerXL(H, D, memory_length=2, same_length=True),),
     (TransformerXL(H, D, variant="xlnet", clamp_len=2, memory_length=1, segment_length=2),),
+    (Learned(E, 48, first_row=2),),
+    (DeBERTa(H, D, 2, terms="c2p"),),
+    (DeBERTa(H, D, 8, version="v2", indices="paper"),),
 ]
 TOGETHER = [
     (ALiBi(H), RoPE(D)),
@@ -57,6 +62,9 @@ TOGETHER = [
     (RoPE(D), T5(H)),
     (T5(H), Shaw(D, 2)),
     (TransformerXL(H, D), MusicTransformer(H, D, 3, variant="local", value_term="every")),
+    (Learned(E, 64), T5(H)),
+    (Learned(E, 64), ALiBi(H), DeBERTa(H, D, 2)),
+    (Sinusoidal(E), ALiBi(H)),
     (Shaw(D, 2), RoPE(D), Clipped(H, 2), ALiBi(H, scale_bias=True), Sinusoidal(E), NoPE()),
 ]
 
@@ -116,7 +124,7 @@ def _params(it: MultiHeadAttention, settings: Any) -> dict[str, np.ndarray]:
 
 def _placed(it: MultiHeadAttention, x: Tensor, at: Explicit) -> Tensor:
     for settings in _settings(it, "embedding"):
-        x = x + torch.from_numpy(np.stack([settings.encode(at.row(b)) for b in range(len(x))]))
+        x = x + torch.from_numpy(np.stack([spec.encoded(settings, _params(it, settings), at.row(b)) for b in range(len(x))]))
     return x
 
 

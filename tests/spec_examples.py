@@ -6,6 +6,8 @@ import numpy as np
 
 from relpos.spec.alibi import ALiBi
 from relpos.spec.clipped import Clipped
+from relpos.spec.deberta import DeBERTa
+from relpos.spec.learned import Learned
 from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.none import NoPE
 from relpos.spec.rope import RoPE
@@ -39,6 +41,11 @@ EXAMPLES = (
     ),
     TransformerXL(H, D, d_model=6, clamp_len=2, memory_length=2, same_length=True),
     TransformerXL(H, D, variant="xlnet", clamp_len=1, memory_length=1, segment_length=2),
+    *(Learned(D, REACH, first_row=first) for first in (0, 2)),
+    *(DeBERTa(H, D, 2, terms=terms) for terms in ("both", "c2p", "p2c")),
+    DeBERTa(H, D, 2, indices="paper"),
+    DeBERTa(H, D, 4, version="v2"),
+    DeBERTa(H, D, 4, version="v2", num_buckets=3, clamp=True, indices="paper"),
 )
 
 

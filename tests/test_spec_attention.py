@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from relpos.spec.alibi import ALiBi
-from relpos.spec.attention import allowed, attention, corner, logits, softmax
+from relpos.spec.attention import allowed, attention, corner, encoded, logits, softmax
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit, Range
 from relpos.spec.shaw import Shaw
@@ -102,7 +102,7 @@ def test_an_empty_row_is_zero(settings):
     assert np.isfinite(out).all() and out[:, :, [0, 2]].all()
 
 
-@every_example
+@pytest.mark.parametrize("settings", [s for s in EXAMPLES if not hasattr(s, "capacity")], ids=label)
 def test_a_query_before_every_key_is_zero_under_causality(settings):
     params, q, k, v = drawn(settings, Lq=5, Lk=3)
     out = attention(settings, params, q, k, v, *corner(5, 3, "bottom-right"), causal=True)
@@ -155,7 +155,8 @@ def test_a_sample_does_not_see_its_batch(settings):
 @every_example
 def test_the_scale_is_the_schemes_own_unless_given(settings):
     params, q, k, _ = drawn(settings)
-    own = 1.0 if getattr(settings, "score_scale", "") == "none" else D**-0.5  # T5 has no scale
+    terms = {"both": 3, "c2p": 2, "p2c": 2}.get(getattr(settings, "terms", ""), 1)  # DeBERTa's divide with the content's
+    own = 1.0 if getattr(settings, "score_scale", "") == "none" else 1 / np.sqrt(D * terms)  # T5 has no scale
     np.testing.assert_array_equal(logits(settings, params, q, k, *WHERE), logits(settings, params, q, k, *WHERE, scale=own))
 
 
@@ -180,10 +181,10 @@ def test_the_scale_leaves_a_bias_alone_unless_the_scheme_says_so(settings):
 
 @pytest.mark.parametrize("settings", [s for s in EXAMPLES if s.form == "embedding"], ids=label)
 def test_an_embedding_is_added_to_queries_keys_and_values(settings):
-    _, q, k, v = drawn(settings)
-    query, key = (settings.encode(positions) for positions in WHERE)
+    params, q, k, v = drawn(settings)
+    query, key = (encoded(settings, params, positions) for positions in WHERE)
     expected = attention(NoPE(), {}, q + query, k + key, v + key, *WHERE)
-    np.testing.assert_array_equal(attention(settings, {}, q, k, v, *WHERE), expected)
+    np.testing.assert_array_equal(attention(settings, params, q, k, v, *WHERE), expected)
 
 
 @pytest.mark.parametrize("settings", [s for s in EXAMPLES if s.form == "rotation"], ids=label)

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from refused_content import REFUSED_CONTENT
+from refused_deberta import REFUSED_DEBERTA
 from refused_tables import REFUSED_TABLES
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
 from relpos.spec.clipped import Clipped
 from relpos.spec.contract import PositionError, SettingsError, require_params, scheme_name
+from relpos.spec.deberta import DeBERTa
+from relpos.spec.learned import Learned
 from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit, Range
@@ -100,6 +103,7 @@ REFUSED_SETTINGS = [
     ),
     *REFUSED_TABLES,
     *REFUSED_CONTENT,
+    *REFUSED_DEBERTA,
 ]
 
 
@@ -136,6 +140,9 @@ def test_every_field_has_a_refusal(field):
         MusicTransformer(1, 1, 1),
         TransformerXL(1, 2),
         TransformerXL(1, 1, variant="learned", max_distance=1, memory_length=0, segment_length=1),
+        Learned(1, 1),
+        DeBERTa(1, 1, 1),
+        DeBERTa(1, 1, 3, version="v2", num_buckets=2),
     ],
     ids=label,
 )

@@ -1,11 +1,13 @@
 """L12: every distance reads the row of the table that it should; rows are whole numbers and compared exactly."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import answer, past, prepared
+from relpos.conformance.expected import scale_of
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
@@ -19,7 +21,10 @@ STEP = 1 / 16  # between rows of the ramp: powers of e to 257 rows stay within f
 SLACK = 0.25  # of a row; numbers between rows are no row
 EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}  # whole numbers that a dtype holds
 COLUMNS = 48  # of the values, each of which shows the weight of one key
+TABLE = "table"  # the name of one that needs no content to be read
 NOTHING = -1  # the row of a pair that has no bias
+
+Row = Callable[[int, int], int | None]
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -28,17 +33,27 @@ def check(subject: Subject, plan: Plan) -> float:
     Weights say it up to a constant per query, and as many of them are seen as v has columns: those beside edges. Rows that
     rise with distance and are right on both sides of every edge are right everywhere.
     """
-    given = prepared(subject, _laid_out(subject, plan, **plan.extra))
-    if "table" not in given.params:
+    given = prepared(subject, _laid_out(subject, plan, plan.extra["reach"], plan.extra["start"]))
+    tables = _tables(given.settings)
+    name = plan.extra.get("table", TABLE)
+    if name not in tables:
         return 0.0
-    want = _prescribed(given)
+    content, row = tables[name]
+    want = _prescribed(given, row)
     shown = _shown(subject, given, want)
-    probe = _probe(given, shown)
+    probe = _probe(given, shown, name, content)
     got, seen = _read(subject, probe, want, shown)
     wrong = seen & ~(np.abs(got - want) <= SLACK)
     if wrong.any():
         raise LawFailure(_words(probe, got, want, wrong), plan=plan)
     return 0.0
+
+
+def _tables(settings: Any) -> dict[str, tuple[str | None, Row]]:
+    """Tables that are read row by row: whose content a row meets (None: it is added as it is), and row(i, j)."""
+    if hasattr(settings, "lookups"):
+        return settings.lookups()
+    return {TABLE: (None, settings.row)} if TABLE in settings.parameters() else {}
 
 
 def _shown(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
@@ -54,23 +69,29 @@ def _shown(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
     return np.array([*own, *order.permutation(sorted(edges)), *order.permutation(rest)], dtype=np.int64)[:width]
 
 
-def _probe(given: Inputs, shown: np.ndarray) -> Inputs:
-    rows, columns = given.params["table"].shape
-    ramp = np.repeat(STEP * np.arange(1, rows + 1)[:, None], columns, axis=1)
+def _probe(given: Inputs, shown: np.ndarray, name: str, content: str | None) -> Inputs:
+    params = {other: np.zeros_like(value) for other, value in given.params.items()}
+    ramp = STEP * np.arange(1, params[name].shape[-2] + 1)[:, None]
+    q, k = np.zeros_like(given.q), np.zeros_like(given.k)
+    if content is None:
+        params[name] += ramp
+    else:  # content of 1 in the first column meets the ramp there
+        params[name][..., :1] = ramp / scale_of(given)
+        (q if content == "query" else k)[..., 0] = 1.0
     v = np.zeros_like(given.v)
     for column, key in enumerate(shown[: v.shape[-1]]):
         v[..., key, column] = 1.0  # the output is then the weights of these keys
-    return given.but(params={"table": ramp}, q=np.zeros_like(given.q), k=np.zeros_like(given.k), v=v)
+    return given.but(params=params, q=q, k=k, v=v)
 
 
-def _prescribed(given: Inputs) -> np.ndarray:
+def _prescribed(given: Inputs, row_of: Row) -> np.ndarray:
     """The definition's rows, [Lq, Lk]."""
-    s, known = given.settings, {}
+    known: dict[int, int] = {}
     queries, keys = list(given.query_positions), list(given.key_positions)
     for i in (queries[0], queries[-1]):
         for j in keys:
             if i - j not in known:
-                known[i - j] = NOTHING if (row := s.row(i, j)) is None else row
+                known[i - j] = NOTHING if (row := row_of(i, j)) is None else row
     return np.array([[known[i - j] for j in keys] for i in queries])
 
 
@@ -112,13 +133,15 @@ def _row(number: float) -> str:
     return "no row" if round(number) == NOTHING else f"row {round(number)}"
 
 
-def _told(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
+def _told(subject: Subject, plan: Plan, reach: int, start: int, table: str = TABLE) -> Plan:
     """The plan in few words: hundreds of positions follow from its reach and start."""
     start = start if subject.positions == "arbitrary" else 0
     sizes = _laid_out(subject, plan, reach, start)
+    named = {} if table == TABLE else {"table": table}
     return plan.but(
         batch=1, kv_heads=None, query_length=sizes.query_length, key_length=sizes.key_length, offset=0, content="normal",
-        query_positions=None, key_positions=None, dtype=_dtype(subject, plan), extra={"reach": reach, "start": start},
+        query_positions=None, key_positions=None, dtype=_dtype(subject, plan, table),
+        extra={"reach": reach, "start": start, **named},
     )  # fmt: skip
 
 
@@ -132,32 +155,34 @@ def _laid_out(subject: Subject, plan: Plan, reach: int, start: int) -> Plan:
     listed = subject.positions == "arbitrary"
     return plan.but(
         query_length=len(queries), key_length=len(keys), offset=0 if square or listed else reach, extra={},
-        query_positions=queries if listed else None, key_positions=keys if listed else None, head_dim=_width(subject, plan),
+        query_positions=queries if listed else None, key_positions=keys if listed else None, **_width(subject, plan),
     )  # fmt: skip
 
 
-def _width(subject: Subject, plan: Plan) -> int:
-    free = subject.level == "attention" and not {"head_dim", "embed_dim"} & set(plan.settings)
-    return COLUMNS if free else plan.head_dim
+def _width(subject: Subject, plan: Plan) -> dict[str, Any]:
+    named = {"head_dim", "embed_dim"} & set(plan.settings)
+    if subject.level != "attention" or not named <= set(subject.free):
+        return {}
+    return {"head_dim": COLUMNS, "settings": {**plan.settings, **dict.fromkeys(named, COLUMNS)}}
 
 
-def _dtype(subject: Subject, plan: Plan) -> str:
+def _dtype(subject: Subject, plan: Plan, table: str) -> str:
     """The plan's dtype if it holds the ramp, else the first that does."""
-    table = subject.cls(**plan.settings).parameters().get("table", (0,))
-    fit = _dtypes(subject, table[0])
+    fit = _dtypes(subject, subject.cls(**plan.settings).parameters().get(table, (0, 0))[-2])
     return plan.dtype if plan.dtype in fit or not fit else fit[0]
 
 
 def _dtypes(subject: Subject, rows: int) -> list[str]:
-    logarithms = subject.level == "attention"  # of weights, which underflow in 16 bits
-    allowed = ("float32", "float64") if logarithms else tuple(EXACT)
+    # Logarithms of weights underflow in 16 bits, and a ramp that is scaled is rounded there.
+    allowed = ("float32", "float64") if subject.level == "attention" or subject.form == "logits" else tuple(EXACT)
     return [d for d in subject.dtypes if d in allowed and EXACT[d] >= rows]
 
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     plan = draw(plans(subject, masks=("none",), causal=False, far=False, listed=False, scales=False))
-    return _told(subject, plan, draw(st.integers(1, REACH)), draw(st.integers(0, 64)))
+    reach, start = draw(st.integers(1, REACH)), draw(st.integers(0, 64))
+    return _told(subject, plan, reach, start, draw(st.sampled_from(_names(subject, plan))))
 
 
 def _pinned(subject: Subject) -> list[Plan]:
@@ -168,12 +193,16 @@ def _pinned(subject: Subject) -> list[Plan]:
         settings = {**base.settings, **told}
         if len(told) == len(said) and legal(subject.cls, settings):
             found.append(base.but(settings=settings))
-    return [_told(subject, plan, REACH, 7) for plan in found or [base]]
+    return [_told(subject, plan, REACH, 7, name) for plan in found or [base] for name in _names(subject, plan)]
+
+
+def _names(subject: Subject, plan: Plan) -> list[str]:
+    return list(_tables(subject.cls(**plan.settings))) or [TABLE]
 
 
 def _applies(subject: Subject) -> str | None:
-    table = hasattr(subject.cls, "row") and "table" in cls_parameters(subject.cls)
-    return None if table else "the scheme has no table of numbers per distance"
+    table = hasattr(subject.cls, "row") and TABLE in cls_parameters(subject.cls)
+    return None if table or hasattr(subject.cls, "lookups") else "the scheme has no table of numbers per distance"
 
 
 def _claimed(subject: Subject) -> str | None:

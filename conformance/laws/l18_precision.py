@@ -1,24 +1,32 @@
 """L18: half precision is rounding, not other positions."""
 
+import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, comparisons, prepared
-from relpos.conformance.judge import demand
+from relpos.conformance.answers import answer, comparisons, definition, prepared
+from relpos.conformance.judge import LawFailure, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import moved, within_reach
-from relpos.conformance.plan import Plan
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.precision import largest_number
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 
 # The first positions that the dtype cannot tell apart: 257 in bfloat16, 2049 in float16.
 BLIND_FROM = {"bfloat16": 256, "float16": 2048}
 AUTOCAST = "autocast"
+LARGE, FORTY, WIDE = "large", 40.0, 64  # 40·40·64 is more than float16 holds, an eighth of it is not
 
 
 def check(subject: Subject, plan: Plan) -> float:
-    """Past the positions that a dtype can count, and inside autocast, results are those of the definition, rounded."""
+    """Past the positions that a dtype can count, and inside autocast, results are those of the definition, rounded.
+
+    What float16 can hold is finite, however large q·k is before it is scaled.
+    """
     given = prepared(subject, plan)
+    if plan.extra["mode"] == LARGE:
+        return _finite(subject, given)
     if plan.extra["mode"] == AUTOCAST:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             got = answer(subject, given)
@@ -30,6 +38,18 @@ def check(subject: Subject, plan: Plan) -> float:
     return max(demand(c, f"{says} the {c.name} is off by more than rounding", plan) for c in comparisons(subject, given, got))
 
 
+def _finite(subject: Subject, given: Inputs) -> float:
+    """q and k of 40 everywhere: what the dtype can hold does not become infinite on the way."""
+    loud = given.but(q=np.full_like(given.q, FORTY), k=np.full_like(given.k, FORTY))
+    got = answer(subject, loud)
+    for name, want in definition(subject, loud).items():
+        held = np.abs(want.value) <= largest_number(given.plan.dtype)
+        if not np.isfinite(got[name][held]).all():
+            says = f"where q and k are {FORTY:.0f} everywhere, the {name} overflows {given.plan.dtype} on the way"
+            raise LawFailure(says, plan=given.plan)
+    return 0.0
+
+
 def _pinned(subject: Subject) -> list[Plan]:
     found = []
     for dtype, start in BLIND_FROM.items():
@@ -38,6 +58,8 @@ def _pinned(subject: Subject) -> list[Plan]:
     if subject.arrays == "torch" and "float32" in subject.dtypes and subject.level != "contribution":
         plan = smoke_plan(subject).but(dtype="float32", extra={"mode": AUTOCAST})
         found.append(plan)
+    if "float16" in subject.dtypes and {"q", "k"} <= subject.asks and subject.level != "contribution":
+        found.append(smoke_plan(subject, head_dim=WIDE).but(dtype="float16", extra={"mode": LARGE}))
     return [within_reach(subject, plan) for plan in found]
 
 

@@ -78,7 +78,12 @@ def _pinned(subject: Subject) -> list[Plan]:
     """Each input alone, the others frozen, and all together; a table shorter than the keys, so that rows repeat."""
     plan = smoke_plan(subject, batch=2, heads=2, query_length=3, key_length=4, head_dim=4)
     count = len(float_names(subject, prepared(subject, plan)))
-    return [plan.but(extra={"subset": subset}) for subset in (0, *(1 << bit for bit in range(count)))]
+    found = [plan.but(extra={"subset": subset}) for subset in (0, *(1 << bit for bit in range(count)))]
+    if subject.form == "embedding" and plan.query_positions is not None and plan.key_positions is not None:
+        # Packed documents: tokens at one position share a row.
+        again = {n: tuple(p // 2 for p in getattr(plan, n)) for n in ("query_positions", "key_positions")}
+        found.append(plan.but(**again, extra={"subset": 0}))
+    return found
 
 
 def _settings(subject: Subject) -> dict:

@@ -5,10 +5,10 @@ from itertools import combinations
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import answer, comparisons, prepared
-from relpos.conformance.errors import Refused
-from relpos.conformance.judge import demand
+from relpos.conformance.errors import Raised, Refused
+from relpos.conformance.judge import LawFailure, demand
 from relpos.conformance.laws.base import Law
-from relpos.conformance.placing import within_reach
+from relpos.conformance.placing import flat, moved, within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES, choices, legal
 from relpos.conformance.smoke import smoke_plan
@@ -22,6 +22,12 @@ def check(subject: Subject, plan: Plan) -> float:
         got = answer(subject, given)
     except Refused:
         return 0.0
+    except Raised:
+        if "outside" in plan.extra:
+            return 0.0  # a failing lookup is no answer either
+        raise
+    if "outside" in plan.extra:
+        raise LawFailure(f"a position {plan.extra['outside']} the table is answered, not refused", plan=plan)
     says = "is wrong at a smallest size or pair of options"
     return max(demand(c, f"the {c.name} {says}", plan) for c in comparisons(subject, given, got))
 
@@ -29,7 +35,22 @@ def check(subject: Subject, plan: Plan) -> float:
 def _pinned(subject: Subject) -> list[Plan]:
     base = smoke_plan(subject)
     plans = [*_short(subject, base), *_narrow(subject, base), *_extremes(subject, base), *_pairs(subject, base)]
-    return [within_reach(subject, plan) for plan in plans]
+    return [within_reach(subject, plan) for plan in plans] + _outside(subject, base)
+
+
+def _outside(subject: Subject, base: Plan) -> list[Plan]:
+    """One position more than a table of positions has rows, and one below 0."""
+    if not hasattr(subject.cls, "capacity") or "max_position" not in subject.free:
+        return []
+    alone = subject.level == "contribution"  # no keys there
+    told = flat(base.query_positions) + (() if alone else flat(base.key_positions))
+    last = max(told or (base.offset + base.query_length - 1, 0 if alone else base.key_length - 1))
+    found = [base.but(settings={**base.settings, "max_position": last}, extra={"outside": "beyond"})]
+    if base.query_positions is not None:
+        down = -1 - min(told)
+        below = {n: moved(getattr(base, n), down) for n in ("query_positions", "key_positions")}
+        found.append(base.but(**below, extra={"outside": "before"}))
+    return found
 
 
 def _short(subject: Subject, base: Plan) -> list[Plan]:

@@ -47,6 +47,8 @@ def _suspects(given: Inputs) -> Iterator[tuple[str, Inputs]]:
         yield "1/√D is applied besides the given scale", given.but(scale=scale / sqrt(D))
     elif scale != 1 / sqrt(D):
         yield "1/√D is applied, which this scheme does not have", given.but(scale=1 / sqrt(D))
+        for n in (2, 3):
+            yield f"1/√({n}D) is applied, which this scheme does not have here", given.but(scale=1 / sqrt(n * D))
     if s.form == "logits":
         unscaled = Wrong(s, logits=lambda params, q, k, i, j, *, scale: s.logits(params, q, k, i, j, scale=1.0))
         yield "the position term is not scaled", given.but(settings=unscaled)

@@ -5,7 +5,7 @@ A scheme's settings say form, names and shapes of parameters, and a scale of the
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -52,9 +52,10 @@ class Scheme(nn.Module):
         """Whether the scheme has that function."""
         return entry in self._asked
 
-    def ask(self, entry: str, *, dtype: torch.dtype, **offered: Any) -> Tensor:
-        """The function's answer, learned tensors given in `dtype`."""
+    def ask(self, entry: str, *, dtype: torch.dtype, lent: Mapping[str, Tensor] | None = None, **offered: Any) -> Tensor:
+        """The function's answer, learned tensors given in `dtype`, those that the attention lends it among them."""
         learned = {name: parameter.to(dtype) for name, parameter in self.named_parameters(recurse=False)}
+        learned |= {name: tensor.to(dtype) for name, tensor in (lent or {}).items()}
         return self._asked[entry](settings=self.settings, params=learned, dtype=dtype, **learned, **offered)
 
     def reset_parameters(self) -> None:
@@ -66,8 +67,10 @@ class Scheme(nn.Module):
 
 
 def own_parameters(module: nn.Module, settings: Any) -> None:
-    """Register the scheme's learned tensors on a module, under their names."""
+    """Register the scheme's learned tensors on a module, under their names; what it is lent belongs to the attention."""
     for name, shape in settings.parameters().items():
+        if name in _projections(settings):
+            continue
         module.register_parameter(name, nn.Parameter(torch.empty(shape)))
 
 
@@ -102,9 +105,28 @@ def check_together(where: str, schemes: Sequence[Any], sizes: dict[str, int]) ->
             require(where, size, said == wanted, f"{wanted} in the settings of {name}", said, hint)
 
 
+def lent(settings: Any, attention: nn.Module) -> dict[str, Tensor]:
+    """Weights and biases of the attention's own projections that a scheme projects its tables with."""
+    return {name: getattr(getattr(attention, side), part) for name, (side, part) in _projections(settings).items()}
+
+
+def check_lent(where: str, schemes: Sequence[Any], sizes: dict[str, Any], bias: bool) -> None:
+    """Refuse projections that do not fit tables which are projected by them."""
+    for settings in schemes:
+        if _projections(settings):
+            shared = f"with tables of {scheme_name(settings)} that are projected as queries and keys are"
+            num_heads, groups = sizes["num_heads"], sizes["num_kv_heads"]
+            require(where, "num_kv_heads", groups == num_heads, f"num_heads = {num_heads} {shared}", groups)
+            require(where, "bias", bias, f"True {shared}", bias)
+
+
 def own_scale(schemes: Sequence[Any], head_dim: int) -> float:
     """The scale of q·k: that of the scheme that has its own, else 1/√D."""
     return next((settings.scale(head_dim) for settings in schemes if hasattr(settings, "scale")), head_dim**-0.5)
+
+
+def _projections(settings: Any) -> dict[str, tuple[str, str]]:
+    return settings.projections() if hasattr(settings, "projections") else {}
 
 
 def _has(settings: Any, entry: str) -> bool:

@@ -11,7 +11,7 @@ from relpos.impls._attention import mixed, score, softmax, visible, working
 from relpos.impls.modules._checks import check_input, check_positions, refusal, require
 from relpos.impls.modules._masks import Sense, read_mask
 from relpos.impls.modules._past import Past
-from relpos.impls.modules._schemes import INIT_STD, Scheme, check_together, own_scale
+from relpos.impls.modules._schemes import INIT_STD, Scheme, check_lent, check_together, lent, own_scale
 from relpos.impls.modules.relative_position_bias import RelativePositionBias
 from relpos.spec.contract import scheme_name
 
@@ -28,7 +28,9 @@ class MultiHeadAttention(nn.Module):
 
     embed_dim    width E of input, context and output; a head has D = E / num_heads
     schemes      settings of one scheme or of several, all different: T5(num_heads=8), [ALiBi(num_heads=8), RoPE(head_dim=64)].
-                 Their sizes must be the module's. An embedding is added in this module: give it to the first layer only
+                 Their sizes must be the module's. An embedding is added in this module: give it to the first layer only. Tables
+                 that are projected as queries and keys are (share_att_key of DeBERTa) are projected by this module's `query`
+                 and `key`
     num_kv_heads heads of keys and values, shared evenly by the query heads; None: as many
     causal       a key whose position is greater than the query's is hidden; the positions decide, not the indices
     bias         the four projections have one
@@ -63,6 +65,7 @@ class MultiHeadAttention(nn.Module):
         _check_numbers(dropout=dropout, init_std=init_std, weight_std=weight_std)
         D = embed_dim // num_heads
         check_together(WHERE, several, {"num_heads": num_heads, "head_dim": D, "embed_dim": embed_dim})
+        check_lent(WHERE, several, {"num_heads": num_heads, "num_kv_heads": groups}, bias)
         self.embed_dim, self.num_heads, self.causal, self.dropout = embed_dim, num_heads, causal, dropout
         self.weight_std, self.scale = weight_std, own_scale(several, D)
         self.query, self.output = (nn.Linear(embed_dim, embed_dim, bias=bias) for _ in range(2))
@@ -198,7 +201,7 @@ class MultiHeadAttention(nn.Module):
             heard = _left(heard, added)
             logits = logits + (added * self.scale if getattr(bias.settings, "scale_bias", False) else added)
         for content in self._of("logits"):
-            at = {"query_positions": q_at, "key_positions": k_at}
+            at = {"query_positions": q_at, "key_positions": k_at, "lent": lent(content.settings, self)}
             term = content.ask("term", dtype=logits.dtype, q=q, k=k, scale=self.scale, **at)
             heard = _left(heard, term) if getattr(content.settings, "hides", False) else heard
             logits = logits + term

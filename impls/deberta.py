@@ -1,0 +1,233 @@
+"""deberta: content meets learned vectors of clipped or bucketed distance: products with every row, gathered by pair.
+
+    logit[b, h, i, j] = scale · (q_i · k_j + q_i · pos_key[h, δ(i, j)] + k_j · pos_query[h, δ(i, j)])
+
+`attention` multiplies queries and keys by all rows and gathers numbers; `attention_vectors` gathers a vector per pair and
+head. With contiguous positions δ is a line over distances: `CachedRows` keeps it between calls. Rows of distances are whole
+numbers, exact at any length; the tables are projected once where `share_att_key` leaves that to do.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from relpos.impls._attention import DTYPES, contiguous, mixed, relative, score, shared_heads, softmax, visible, working
+from relpos.impls._cache import KVCache, Window
+from relpos.impls._deberta_rows import rows
+from relpos.impls.card import implements
+from relpos.spec.deberta import DeBERTa
+
+Params = Mapping[str, Tensor]
+BINDS = ("mask", "causal", "scale", "num_kv_heads")
+INIT_STD = 0.02
+CLAIMS = {"binds": BINDS, "dtypes": DTYPES, "max_position": 2**32}
+GATHERED = "B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D"  # products with the rows grow with the lengths, not with their product
+
+
+@implements("deberta", level="logits", positions="per_row", memory=GATHERED, **{**CLAIMS, "binds": ("scale", "num_kv_heads")})
+def logits(
+    settings: DeBERTa,
+    params: Params,
+    q: Tensor,
+    k: Tensor,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """The complete score before any mask, [B, H, Lq, Lk]: content and position, scaled."""
+    scale = own_scale(settings, q, scale)
+    added = term(settings, params, q, k, query_positions, key_positions, scale=scale)
+    return (score(q, k, scale) + added).to(q.dtype)
+
+
+@implements("deberta", level="attention", positions="per_row", memory=GATHERED, **CLAIMS)
+def attention(
+    settings: DeBERTa,
+    params: Params,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    *,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D]; q [B, H, Lq, D], k and v [B, Hkv, Lk, D], positions [L] or [B, L]."""
+    scale = own_scale(settings, q, scale)
+    scores = score(q, k, scale) + term(settings, params, q, k, query_positions, key_positions, scale=scale)
+    return mixed(softmax(scores, visible(query_positions, key_positions, mask, causal)), v).to(q.dtype)
+
+
+@implements("deberta", level="attention", positions="per_row", memory="B*H*Lq*Lk*D", **CLAIMS)
+def attention_vectors(
+    settings: DeBERTa,
+    params: Params,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    *,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] from a vector per pair and head, as the formula reads."""
+    scale, dtype = own_scale(settings, q, scale), working(q.dtype)
+    c2p, p2c = _rows_of_pairs(settings, query_positions, key_positions)
+    scores = score(q, k, scale)
+    tables = projected(settings, params, dtype)
+    if "pos_key" in tables:
+        scores = scores + (q.to(dtype).unsqueeze(3) * _vectors(tables["pos_key"], c2p)).sum(-1) * scale
+    if "pos_query" in tables:
+        keys = shared_heads(k, q.shape[1]).to(dtype)
+        scores = scores + (keys.unsqueeze(2) * _vectors(tables["pos_query"], p2c)).sum(-1) * scale
+    return mixed(softmax(scores, visible(query_positions, key_positions, mask, causal)), v).to(q.dtype)
+
+
+@implements("deberta", level="attention", positions="offset", memory=GATHERED, **CLAIMS)
+class CachedRows(nn.Module):
+    """Attention [B, H, Lq, D] of contiguous positions; the rows of all distances are kept from call to call."""
+
+    def __init__(self, settings: DeBERTa) -> None:
+        super().__init__()
+        self.settings = settings
+        self._line = Window(lambda distance, _dtype, _device: rows(settings, distance), dim=0)
+
+    def forward(
+        self,
+        params: Params,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        query_length: int,
+        key_length: int,
+        offset: int,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        scale: float | None = None,
+    ) -> Tensor:
+        scale = own_scale(self.settings, q, scale)
+        # Distances offset − (Lk − 1) … offset + Lq − 1; row i of δ is the piece of Lk of them up to i + offset, reversed.
+        line = self._line(offset - key_length + 1, offset + query_length, torch.int64, q.device)
+        c2p = p2c = line.unfold(0, key_length, 1).flip(-1)
+        if self.settings.indices == "paper":
+            back = self._line(1 - offset - query_length, key_length - offset, torch.int64, q.device)
+            p2c = back.unfold(0, key_length, 1).flip(-2)
+        scores = score(q, k, scale) + _gathered(self.settings, params, q, k, c2p, p2c) * scale
+        seen = visible(*contiguous(query_length, key_length, offset, q.device), mask, causal)
+        return mixed(softmax(scores, seen), v).to(q.dtype)
+
+
+@implements("deberta", level="attention", positions="per_row", **CLAIMS)
+class Attention(nn.Module):
+    """Attention [B, H, Lq, D] that owns its tables, pos_key and pos_query, or what they are projected from."""
+
+    def __init__(self, settings: DeBERTa) -> None:
+        super().__init__()
+        self.settings = settings
+        for name, shape in settings.parameters().items():
+            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the tables from a normal distribution of deviation 0.02."""
+        for table in self.parameters():
+            nn.init.normal_(table, std=INIT_STD)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        query_positions: Tensor,
+        key_positions: Tensor,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        scale: float | None = None,
+    ) -> Tensor:
+        at = (query_positions, key_positions)
+        return attention(self.settings, dict(self.named_parameters()), q, k, v, *at, mask=mask, causal=causal, scale=scale)
+
+
+@implements("deberta", level="attention", dtypes=DTYPES, max_position=2**32)
+class Decoder:
+    """Causal decoding; keys carry no position, so the cache holds them as they came."""
+
+    def __init__(self, settings: DeBERTa, params: Params) -> None:
+        self.settings, self.params = settings, params
+        self._cache = KVCache()
+
+    @torch.no_grad()
+    def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
+        start = self._cache.length
+        keys, values = self._cache.append(k, v)
+        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
+        return attention(self.settings, self.params, q, keys, values, *at, causal=True)
+
+
+def term(
+    settings: DeBERTa,
+    params: Params,
+    q: Tensor,
+    k: Tensor,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """What is added to scale · q · k, [B, H, Lq, Lk] in the working dtype."""
+    c2p, p2c = _rows_of_pairs(settings, query_positions, key_positions)
+    return _gathered(settings, params, q, k, c2p, p2c) * own_scale(settings, q, scale)
+
+
+def own_scale(settings: DeBERTa, q: Tensor, scale: float | None) -> float:
+    """1/√(D · (1 + number of position terms)) unless given."""
+    return (q.shape[-1] * (3 if settings.terms == "both" else 2)) ** -0.5 if scale is None else scale
+
+
+def projected(settings: DeBERTa, params: Params, dtype: torch.dtype) -> dict[str, Tensor]:
+    """pos_key and pos_query, those there are, [H, 2K, D]."""
+    if not settings.share_att_key:
+        return {name: params[name].to(dtype) for name in ("pos_key", "pos_query") if name in params}
+    P, found = params["rel_embeddings"].to(dtype), {}
+    for side in (side for side in ("key", "query") if f"w_{side}" in params):
+        table = torch.nn.functional.linear(P, params[f"w_{side}"].to(dtype), params[f"b_{side}"].to(dtype)).to(dtype)
+        found[f"pos_{side}"] = table.unflatten(-1, (settings.num_heads, settings.head_dim)).transpose(0, 1)
+    return found
+
+
+def _rows_of_pairs(settings: DeBERTa, query_positions: Tensor, key_positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of pos_key and of pos_query for all pairs, [Lq, Lk] or [B, Lq, Lk]."""
+    after = relative(query_positions, key_positions)
+    before = rows(settings, -after)
+    return before, before if settings.indices == "code" else rows(settings, after)
+
+
+def _gathered(settings: DeBERTa, params: Params, q: Tensor, k: Tensor, c2p: Tensor, p2c: Tensor) -> Tensor:
+    """Products with every row of the tables, gathered by pair, [B, H, Lq, Lk]."""
+    dtype, found = working(q.dtype), []
+    tables = projected(settings, params, dtype)
+    if "pos_key" in tables:
+        by_query = (q.to(dtype) @ tables["pos_key"].transpose(-1, -2)).to(dtype)
+        found.append(by_query.gather(-1, _per_head(c2p).expand(*q.shape[:2], -1, -1)))
+    if "pos_query" in tables:
+        keys = shared_heads(k, q.shape[1]).to(dtype)
+        by_key = (keys @ tables["pos_query"].transpose(-1, -2)).to(dtype)
+        found.append(by_key.gather(-1, _per_head(p2c).transpose(-1, -2).expand(*keys.shape[:2], -1, -1)).transpose(-1, -2))
+    return found[0] if len(found) == 1 else found[0] + found[1]
+
+
+def _vectors(table: Tensor, pairs: Tensor) -> Tensor:
+    """Rows of a table [H, 2K, D] by pair, [H, Lq, Lk, D], or [B, H, Lq, Lk, D] for pairs [B, Lq, Lk]."""
+    found = table.index_select(1, pairs.reshape(-1)).unflatten(1, pairs.shape)
+    return found.movedim(0, -4)
+
+
+def _per_head(pairs: Tensor) -> Tensor:
+    return pairs[None, None] if pairs.ndim == 2 else pairs.unsqueeze(1)
