@@ -2,12 +2,14 @@
 
     bias        M = the scheme's `magnitude`, else |bias|
     embedding   M = |e|                                     P = |pθ|·(2 + |ln θ|), the largest slope of sin and cos being 1
-    rotated     M = |x_a c| + |x_b s|                       P = |pθ|·(2 + |ln θ|)·(|x_a| + |x_b|)
+    rotated     M = g·(|x_a c| + |x_b s|)                   P = g·|pθ|·(1 + A)·(|x_a| + |x_b|) + M·B
     logits      M = scale·Σ|q||k| + |position term|         P = scale·Σ of the P of one side times the magnitude of the other
     output      M = Σ_j w_j·|v_j| + Σ_j w_j·(2 + M_j)·|v_j − out|          P = Σ_j w_j·P_j·|v_j − out|
 
-M_j, P_j are those of the logits. (2 + |ln θ|): pθ is one product, and θ = base^x amplifies the rounding of x by |x|·ln base
-= |ln θ|. In the output, a logit that is off by δ moves its weight by w·δ against the mean, hence |v_j − out|.
+M_j, P_j are those of the logits. g is the gain of the pair (1, YaRN's magnitude, or xpos's power) and B its amplification of
+roundings, A that of the frequency (`amplified.py`), 1 + |ln θ| unless it is scaled. (2 + |ln θ|): pθ is one product, and
+θ = base^x amplifies the rounding of x by |x|·ln base = |ln θ|. In the output, a logit that is off by δ moves its weight by
+w·δ against the mean, hence |v_j − out|.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from relpos.spec.attention import repeated
+from relpos.conformance import amplified
+from relpos.spec.attention import located, repeated
 from relpos.spec.positions import Positions
 
 
@@ -41,7 +44,7 @@ def embedding_size(settings: Any, e: np.ndarray, positions: Positions) -> Size:
     """Of an embedding [L, D]."""
     P = np.zeros_like(e)
     if hasattr(settings, "frequencies"):
-        angles = _angle_errors(settings, positions)
+        angles = _angle_errors(settings, settings.frequencies(), positions)
         for m, columns in enumerate(settings.columns()):
             for column in columns:
                 if column < e.shape[-1]:
@@ -49,15 +52,18 @@ def embedding_size(settings: Any, e: np.ndarray, positions: Positions) -> Size:
     return Size(np.abs(e), P, 2)
 
 
-def rotated_size(settings: Any, x: np.ndarray, positions: Positions) -> Size:
+def rotated_size(settings: Any, x: np.ndarray, positions: Positions, role: str) -> Size:
     """Of a rotated tensor [H, L, D]; x is the tensor before."""
     M, P = np.abs(x), np.zeros_like(x)
-    angles, p = _angle_errors(settings, positions), np.array(list(positions), dtype=np.float64)
+    θ, gains = settings.frequencies(positions.context()), settings.gains(positions, role)
+    angles, p = _angle_errors(settings, θ, positions), np.array(list(positions), dtype=np.float64)
+    doubt = np.broadcast_to(amplified.powers(settings, positions, role), gains.shape)
     for m, (a, b) in enumerate(settings.pairs()):
-        c, s = np.abs(np.cos(p * settings.frequencies()[m])), np.abs(np.sin(p * settings.frequencies()[m]))
+        c, s = gains[:, m] * np.abs(np.cos(p * θ[m])), gains[:, m] * np.abs(np.sin(p * θ[m]))
         size_a, size_b = np.abs(x[..., a]), np.abs(x[..., b])
         M[..., a], M[..., b] = size_a * c + size_b * s, size_a * s + size_b * c
-        P[..., a] = P[..., b] = angles[:, m] * (size_a + size_b)
+        turning = gains[:, m] * angles[:, m] * (size_a + size_b)
+        P[..., a], P[..., b] = turning + M[..., a] * doubt[:, m], turning + M[..., b] * doubt[:, m]
     return Size(M, P, 3)
 
 
@@ -67,7 +73,7 @@ def placed_size(settings: Any, x: np.ndarray, positions: Positions, role: str) -
     for b in range(len(x)):
         row = positions.row(b)
         if settings.form == "rotation" and role != "value":
-            samples.append(rotated_size(settings, x[b], row))
+            samples.append(rotated_size(settings, x[b], row, role))
         elif settings.form == "embedding":
             e = settings.encode(row)
             size = embedding_size(settings, e, row)
@@ -88,6 +94,7 @@ def logits_size(
 ) -> Size:
     """Of the complete score [B, H, Lq, Lk]."""
     k = repeated(k, q.shape[1])
+    query_positions, key_positions = located(settings, query_positions, key_positions, len(q))
     left, right = placed_size(settings, q, query_positions, "query"), placed_size(settings, k, key_positions, "key")
     M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
     P = abs(scale) * (left.P @ right.M.swapaxes(-1, -2) + left.M @ right.P.swapaxes(-1, -2))
@@ -129,6 +136,6 @@ def _term_magnitude(settings: Any, params: dict, q, k, queries: Positions, keys:
     return np.zeros((len(q), q.shape[1], k.shape[1]))
 
 
-def _angle_errors(settings: Any, positions: Positions) -> np.ndarray:
-    θ, p = settings.frequencies(), np.array(list(positions), dtype=np.float64)
-    return np.abs(p[:, None] * θ) * (2 + np.abs(np.log(θ)))
+def _angle_errors(settings: Any, θ: np.ndarray, positions: Positions) -> np.ndarray:
+    p = np.array(list(positions), dtype=np.float64)
+    return np.abs(p[:, None] * θ) * (1 + amplified.frequency(settings, θ, positions.context()))

@@ -28,6 +28,8 @@ def first_order(subject: Subject, plan: Plan) -> Plan:
 def within_reach(subject: Subject, plan: Plan) -> Plan:
     """The plan with its distances inside what the scheme is defined for: a longer table, or positions drawn together."""
     settings = subject.cls(**plan.settings)
+    if hasattr(settings, "farthest"):
+        plan = _near(plan, settings.farthest())
     reach = getattr(settings, "reach", lambda: None)()
     if reach is None:
         return plan
@@ -45,6 +47,22 @@ def within_reach(subject: Subject, plan: Plan) -> Plan:
     return plan.but(
         query_positions=tuple(start + (i - start) % (reach + 1) for i in queries[: plan.query_length]),
         key_positions=tuple(start + (j - start) % (reach + 1) for j in keys[: plan.key_length]),
+    )
+
+
+def _near(plan: Plan, most: int) -> Plan:
+    """The plan with positions, and its context, below a number: beyond it the scheme's powers overflow."""
+    every = (plan.offset + plan.query_length, *flat(plan.query_positions), *flat(plan.key_positions))
+    if max(every) < most and (plan.context_length or 0) <= most:
+        return plan
+    start = min((plan.offset, *flat(plan.query_positions), *flat(plan.key_positions))[1 if plan.query_positions else 0 :])
+    down = start % max(most // 2, 1) - start
+    near = lambda positions: tuple(near(p) if isinstance(p, tuple) else (p + down) % most for p in positions)  # noqa: E731
+    return plan.but(
+        offset=plan.offset if plan.query_positions else plan.offset + down,
+        query_positions=None if plan.query_positions is None else near(plan.query_positions),
+        key_positions=None if plan.key_positions is None else near(plan.key_positions),
+        context_length=None,
     )
 
 

@@ -24,7 +24,8 @@ CULPRITS = [
     ("L4", "Kept"), ("L4", "HandsOut"), ("L4", "writes_into_q"), ("L5", "first_key_open"), ("L6", "key_only"),
     ("L7", "wrong_corner"), ("L8", "uniform_when_empty"), ("L8", "nan_when_empty"), ("L8", "poisoned"), ("L10", "geometric"),
     ("L11", "rewarded"), ("L11", "exchanged"), ("L12", "last_bucket_late"), ("L14", "lengthened"), ("L15", "other_frequencies"),
-    ("L16", "exponent_unread"), ("L18", "counted_in_dtype"), ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"),
+    ("L16", "exponent_unread"), ("L17", "scaled_at_once"),
+    ("L18", "counted_in_dtype"), ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"),
     ("L21", "samples_mixed"), ("L26", "even_only"), ("L29", "scaled_twice"),
 ]  # fmt: skip
 every_culprit = pytest.mark.parametrize(("name", "culprit"), CULPRITS, ids=[f"{law}-{name}" for law, name in CULPRITS])

@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError, fields
 import numpy as np
 import pytest
 
+from refused_rotations import REFUSED_ROTATIONS
 from refused_tables import REFUSED_TABLES
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
@@ -96,6 +97,7 @@ REFUSED_SETTINGS = [
         f"shaw: `sign` must be one of 'published', 'key_minus_query', 'query_minus_key', got -1. {EXPLAINED}",
     ),
     *REFUSED_TABLES,
+    *REFUSED_ROTATIONS,
 ]
 
 
@@ -233,4 +235,4 @@ def test_a_scheme_is_named_after_its_file(scheme):
 
 
 def test_the_machinery_is_not_a_scheme():
-    assert not {"contract", "attention", "positions", "registry"} & set(schemes())
+    assert not {"contract", "attention", "positions", "registry", "rope_scaling"} & set(schemes())

@@ -20,6 +20,9 @@ QUERY_AXIS = {"bias": -2, "logits": -2, "output": -2, "rotated query": -2, "rota
 def check(subject: Subject, plan: Plan) -> float:
     """Rows computed chunk by chunk are the rows of the full forward."""
     given = prepared(subject, plan)
+    grows = getattr(given.settings, "length_dependent", False) and plan.context_length is None
+    if grows and subject.kind == "decoder":
+        return _at_every_length(subject, given)
     whole = _reference(subject, given)
     if subject.kind == "decoder":
         says = f"decoded in chunks of {_sizes(plan)}, rows differ from the full forward"
@@ -27,6 +30,8 @@ def check(subject: Subject, plan: Plan) -> float:
     largest, start = 0.0, 0
     for size in plan.extra["chunks"]:
         part = _part(subject, given, start, start + size)
+        if grows:  # rows computed at length n are rows of the whole at length n
+            whole = answer(subject, _part(subject, given, 0, start + size))
         rows = {name: _cut(value, name, start, start + size, _keys(subject, part, start)) for name, value in whole.items()}
         words = f"{_rows(start, size)} the whole"
         largest = max(largest, _against(answer(subject, part), rows, subject, part, words, plan))
@@ -39,6 +44,20 @@ def _reference(subject: Subject, given: Inputs) -> dict[str, np.ndarray]:
     if subject.kind == "decoder":
         return {name: want.value for name, want in definition(subject, given).items()}
     return answer(subject, given)
+
+
+def _at_every_length(subject: Subject, given: Inputs) -> float:
+    """A decoder's rows against the definition at the length there was: all keys by the rule of that length."""
+    got, largest, start = answer(subject, given)["output"], 0.0, 0
+    for size in given.plan.extra["chunks"]:
+        part = _part(subject, given, start, start + size)
+        n = start + size
+        words = f"{_rows(start, size)} the whole of {n} tokens: do keys keep the rule of a shorter context?"
+        rows = {"output": definition(subject, part)["output"].value}
+        here = {"output": got[..., start:n, :]}
+        largest = max(largest, _against(here, rows, subject, part, words, given.plan))
+        start += size
+    return largest
 
 
 def _part(subject: Subject, given: Inputs, start: int, stop: int) -> Inputs:

@@ -83,7 +83,10 @@ def _compared(view: _View, changed: Inputs, axis: int, look, says: str, *, both:
 
 def _turned(positions: Positions) -> Positions:
     rows = positions.array()
-    return Explicit(np.roll(rows, 1, axis=0)) if rows.ndim > 1 else positions
+    if rows.ndim == 1:
+        return positions
+    turned, lengths = Explicit(np.roll(rows, 1, axis=0)), [positions.row(b).context_length for b in range(len(rows))]
+    return turned if None in lengths else turned.in_context(np.roll(lengths, 1))
 
 
 def _heads_alike(subject: Subject, plan: Plan) -> bool:
