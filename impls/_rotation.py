@@ -5,6 +5,7 @@ are wrong from 257 on. A context is a number or a tensor, one per sample: no pat
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ def context_of(*positions: Tensor) -> Context:
 
 def frequencies(settings: RoPE, device: torch.device, context: Context | None = None) -> Tensor:
     """Radians per position, float64 [r/2]; in contexts [B] under dynamic scaling, [B, r/2]."""
-    s = settings
+    s: Any = settings  # a rule has what it needs, which the annotations of the fields do not say
     whole = s.head_dim if s.partial == "proportional" else width(s)
     exponents = torch.arange(0, width(s), 2, dtype=torch.float64, device=device) / max(whole, 1)
     if s.scaling == "dynamic":
@@ -47,7 +48,7 @@ def frequencies(settings: RoPE, device: torch.device, context: Context | None = 
     return torch.lerp(slow, plain, _yarn_weight(s, exponents) if s.scaling == "yarn" else _llama3_weight(s, plain))
 
 
-def _enlarged(s: RoPE, device: torch.device, whole: int, context: Context | None) -> Tensor:
+def _enlarged(s: Any, device: torch.device, whole: int, context: Context | None) -> Tensor:
     trained = s.max_position
     longest = torch.as_tensor(trained if context is None else context, dtype=torch.float64, device=device).clamp(min=trained)
     return s.base * (s.factor * longest / trained - (s.factor - 1)) ** (whole / (whole - 2))
@@ -58,13 +59,13 @@ def _between(values: Tensor, low: float, high: float) -> Tensor:
     return ((values - low) / (high - low)).clamp(0, 1)
 
 
-def _llama3_weight(s: RoPE, plain: Tensor) -> Tensor:
+def _llama3_weight(s: Any, plain: Tensor) -> Tensor:
     low, high = (d if given is None else given for given, d in ((s.low_freq_factor, 1.0), (s.high_freq_factor, 4.0)))
     wavelengths = 2 * math.pi / plain
     return _between(s.original_max_position / wavelengths, low, high)
 
 
-def _yarn_weight(s: RoPE, exponents: Tensor) -> Tensor:
+def _yarn_weight(s: Any, exponents: Tensor) -> Tensor:
     fast, slow = (d if given is None else given for given, d in ((s.beta_fast, 32.0), (s.beta_slow, 1.0)))
     if s.ramp == "paper":
         return _between(s.original_max_position * s.base**-exponents / (2 * math.pi), slow, fast)
@@ -79,7 +80,7 @@ def _yarn_weight(s: RoPE, exponents: Tensor) -> Tensor:
 
 def magnitude(settings: RoPE) -> float:
     """What cosine and sine are multiplied by, once."""
-    s = settings
+    s: Any = settings
     if s.scaling != "yarn":
         return 1.0
     if s.attention_factor is not None:

@@ -4,6 +4,9 @@ A scheme is one file with one frozen dataclass, its settings, that carries
 
     form          "none" | "embedding" | "rotation" | "bias" | "logits": where position enters attention
     claims        words that laws look for ("relative", "row_relative", "relative_dot", "symmetric")
+    bundles       groups of settings that have a meaning only together; may be left out, as may the next two
+    length_dependent  whether a result depends on the length of the context (`spec.positions`)
+    farthest()    a position up to which every number format holds the results
     draws         values of scheme-specific sizes worth trying, simplest first (read by the judge's generators)
     published     settings in use or at an edge, always tried where a table is read row by row; may be left out
     parameters()  learned tensors by name, with shapes derived from the settings
@@ -17,7 +20,8 @@ and one definition, by form:
                   values(params, weights, query_positions, key_positions)  -> [H, Lq, D], added to the output
 
 A bias may also say how large the terms are that a computer rounds on the way, `magnitude(...)` like `bias(...)`; without
-it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`.
+it that is |bias|. Embeddings say it with `frequencies()` and `columns()`, rotations with `frequencies(context_length)`,
+`pairs()` and `gains(positions, role)`, what the length of every pair is multiplied by.
 
 Definitions see one sample: the batch is a loop in `spec.attention`.
 """

@@ -138,7 +138,7 @@ def in_one_context(queries: "Positions", keys: "Positions", samples: int) -> tup
     lengths = []
     for b in range(samples):
         pair = queries.row(b), keys.row(b)
-        stated = {positions.context_length for positions in pair} - {None}
+        stated = {n for positions in pair if (n := positions.context_length) is not None}
         if len(stated) > 1:
             raise PositionError(f"positions: `context_length` must be one for queries and keys, got {sorted(stated)}.")
         lengths.append(stated.pop() if stated else max(positions.context() for positions in pair))

@@ -59,7 +59,7 @@ def _share(s: RoPE, θ: np.ndarray) -> np.ndarray:
     return (s.frequencies() - θ / s.factor) / (θ - θ / s.factor)
 
 
-def _by_wavelength(s: RoPE, θ: np.ndarray) -> np.ndarray:
+def _by_wavelength(s: Any, θ: np.ndarray) -> np.ndarray:
     λ, L = 2 * pi / θ, s.original_max_position
     return (L / 1.0 - λ) / (L / 1.0 - L / 4.0)
 

@@ -25,9 +25,10 @@ def check(subject: Subject, plan: Plan) -> float:
     settings = settings_of(subject, plan)
     claims = settings.claims
     if getattr(settings, "length_dependent", False):
-        plan = _held(subject, plan)
-    if plan is None:
-        return 0.0
+        held = _held(subject, plan)
+        if held is None:
+            return 0.0
+        plan = held
     if not claims & {"relative", "row_relative", "relative_dot"}:
         return 0.0
     given = prepared(subject, plan)

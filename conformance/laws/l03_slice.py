@@ -9,6 +9,7 @@ from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.settings import bundles
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
@@ -154,7 +155,9 @@ def _pinned(subject: Subject) -> list[Plan]:
     if subject.positions == "contiguous" and "causal" in subject.asks:
         plan = plan.but(causal=True)
     n = min(plan.key_length, max(plan.query_length, 4))
-    return [_square(subject, plan, 0, (n - 3, 2, 1))] if n > 3 else []
+    every = [plan.but(settings=s) for s in bundles(subject.cls, subject.free, dict(plan.settings))]
+    plans = [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
+    return [_square(subject, p, 0, (n - 3, 2, 1)) for p in plans] if n > 3 else []
 
 
 def _alone(subject: Subject) -> bool:

@@ -18,6 +18,7 @@ from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.spec.positions import Range
+from relpos.spec.rope_scaling import NEEDS, TAKES
 
 # Beside every group of settings: nothing at factor 1, and each way a magnitude is named.
 BESIDE: tuple[dict[str, Any], ...] = (
@@ -30,6 +31,7 @@ BESIDE: tuple[dict[str, Any], ...] = (
     {"rotary_dim": 4},
 )
 AROUND = (-1, 0, 1, 5)  # tokens from the threshold
+OF_SCALING = {"scaling", *(name for names in (*NEEDS.values(), *TAKES.values()) for name in names)}
 LONGEST = 64  # contexts beyond it are told, not filled
 
 
@@ -47,8 +49,7 @@ def check(subject: Subject, plan: Plan) -> float:
 
 
 def _right_without(subject: Subject, plan: Plan) -> bool:
-    names = {name for group in (*subject.cls.bundles, *BESIDE) for name in group} - {"rotary_dim"}
-    plain = prepared(subject, plan.but(settings={n: v for n, v in plan.settings.items() if n not in names}))
+    plain = prepared(subject, plan.but(settings=_unscaled(subject, plan)))
     return all(c.ok for c in comparisons(subject, plain, answer(subject, plain)))
 
 
@@ -156,8 +157,7 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 
 
 def _unscaled(subject: Subject, plan: Plan) -> dict[str, Any]:
-    names = {name for group in (*subject.cls.bundles, *BESIDE) for name in group} & set(subject.free) - {"rotary_dim"}
-    return {name: value for name, value in plan.settings.items() if name not in names}
+    return {name: value for name, value in plan.settings.items() if name not in OF_SCALING or name in subject.fixed}
 
 
 def _applies(subject: Subject) -> str | None:

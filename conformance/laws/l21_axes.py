@@ -85,8 +85,9 @@ def _turned(positions: Positions) -> Positions:
     rows = positions.array()
     if rows.ndim == 1:
         return positions
-    turned, lengths = Explicit(np.roll(rows, 1, axis=0)), [positions.row(b).context_length for b in range(len(rows))]
-    return turned if None in lengths else turned.in_context(np.roll(lengths, 1))
+    lengths = [positions.row(b).context_length or -1 for b in range(len(rows))]
+    turned = Explicit(np.roll(rows, 1, axis=0))
+    return turned if -1 in lengths else turned.in_context(np.roll(lengths, 1))
 
 
 def _heads_alike(subject: Subject, plan: Plan) -> bool:
