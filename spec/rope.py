@@ -54,7 +54,8 @@ class RoPE:
     original_max_position  L of yarn and llama3, the trained length
     attention_factor  μ of yarn, final; None: 0.1 ln f + 1
     mscale, mscale_all_dim  together: μ is a ratio, 1 when they are equal (DeepSeek, which besides multiplies the softmax scale
-                by (0.1 · mscale_all_dim · ln f + 1)²: no part of the rotation, give it as `scale`)
+                by (0.1 · mscale_all_dim · ln f + 1)²: no part of the rotation, give it as `scale`). Hugging Face ignores one
+                without the other
     beta_fast, beta_slow  of yarn, turns within L; None: 32 and 1
     ramp        of yarn, "code" (linear in m; every release) or "paper" (linear in turns): not the same frequencies
     truncate    of yarn's code: its ramp ends at whole pairs; False leaves them where they fall (gpt-oss)

@@ -9,6 +9,11 @@ import torch
 
 from judging import failing, plugged
 from modules_by_definition import LQ, D, E, H, expected, module, tokens
+from relpos.conformance.faults.registry import faults
+from relpos.conformance.laws import law
+from relpos.conformance.planting import plant
+from relpos.conformance.profiles import profile
+from relpos.conformance.runner import run_law
 from relpos.impls import rope, xpos
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
@@ -90,6 +95,24 @@ def test_the_magnitude_is_named(given, μ):
 def test_factor_one_is_no_scaling(rule):
     plain = RoPE(8).frequencies()
     np.testing.assert_allclose(RoPE(8, **{**RULES[rule], "factor": 1.0}).frequencies(), plain, rtol=2 * EPS)
+
+
+MAGNITUDES = {
+    "magnitude-missing": "the magnitude 1.139 of scaling=yarn is not applied",
+    "magnitude-squared": "the magnitude 1.139 of scaling=yarn is applied twice",
+    "magnitude-on-queries": "the magnitude 1.139 of scaling=yarn is applied to queries alone",
+    "final-magnitude-again": "the magnitude 0.9 of scaling=yarn is multiplied by 1.139 again",
+    "final-magnitude-dropped": "the magnitude 0.9 of scaling=yarn is not used, 1.139 is",
+    "ratio-as-single": "the magnitude 1 of scaling=yarn is not used, 1.369 is",
+}
+
+
+@pytest.mark.parametrize("level", ["contribution", "logits", "attention"])
+@pytest.mark.parametrize("name", MAGNITUDES)
+def test_a_wrong_magnitude_is_told_in_words(name, level):
+    (fault,) = [fault for fault in faults("rope") if fault.name == name]
+    found = run_law(law("L17"), plant("rope", level, fault), profile("smoke"), shrink=False)
+    assert found.reason == MAGNITUDES[name]
 
 
 def test_dynamic_scaling_begins_past_its_threshold():

@@ -69,7 +69,8 @@ def _says(subject: Subject, given: Inputs, got: dict[str, np.ndarray]) -> str:
 
 
 def _magnitude(s: Any) -> float:
-    return float(s.gains(Range(0, 1), "query").max(initial=1.0))
+    gains = s.gains(Range(0, 1), "query").ravel()
+    return float(gains[0]) if len(gains) else 1.0
 
 
 def _magnitudes(given: Inputs) -> Iterator[tuple[str, Inputs]]:
