@@ -12,6 +12,7 @@ from relpos.conformance.plan import Inputs, Plan, inputs
 from relpos.conformance.settings import legal
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
+from relpos.spec.attention import located
 
 AXES["embedded"] = ("batch", "position", "column")
 
@@ -19,7 +20,11 @@ AXES["embedded"] = ("batch", "position", "column")
 def prepared(subject: Subject, plan: Plan) -> Inputs:
     """The inputs of a plan for this subject's scheme."""
     given = inputs(plan, subject.scheme)
-    return given.but(key_positions=given.query_positions) if subject.together else given
+    given = given.but(key_positions=given.query_positions) if subject.together else given
+    if not subject.told_length:
+        return given  # alone, a rotation sees its own positions only
+    queries, keys = located(given.settings, given.query_positions, given.key_positions, plan.batch)
+    return given.but(query_positions=queries, key_positions=keys)
 
 
 def answer(subject: Subject, given: Inputs) -> dict[str, np.ndarray]:

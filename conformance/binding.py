@@ -10,7 +10,7 @@ from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import torch_dtype
 from relpos.impls.card import Card
-from relpos.spec.positions import Positions
+from relpos.spec.positions import Positions, in_one_context
 
 # The same numbers at other places in memory, [B, H, L, D] or [B, L, H, D].
 STORAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -56,7 +56,7 @@ class Provider:
             "query_length": lambda: len(self.inputs.query_positions),
             "key_length": lambda: len(self.inputs.key_positions),
             "offset": lambda: int(next(iter(self._own_positions().row(0)), 0)),
-            "sequence_length": lambda: int(self.inputs.key_positions.array().max(initial=-1)) + 1,
+            "sequence_length": self._sequence_length,
             "mask": self._mask,
             "padding_mask": self._padding_mask,
         }
@@ -109,6 +109,12 @@ class Provider:
     def _heads(self) -> tuple[int, ...]:
         """Global indices of the heads that are asked about: all, or a shard."""
         return self.inputs.plan.extra.get("head_indices") or tuple(range(self.inputs.q.shape[1]))
+
+    def _sequence_length(self) -> Any:
+        """A number, or one per sample where positions differ per sample."""
+        pair, B = (self.inputs.query_positions, self.inputs.key_positions), self.inputs.plan.batch
+        lengths = [in_one_context(*pair, B)[0].row(b).context() for b in range(B)]
+        return lengths[0] if all(p.array().ndim == 1 for p in pair) else self._whole(np.array(lengths))
 
     def _x(self) -> Any:
         if self.inputs.settings.form == "embedding":

@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import json
 import platform
+import re
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
@@ -104,8 +105,18 @@ def certificate_name(label: str) -> str:
 
 
 def scheme_hash(scheme: str) -> str:
-    """Of everything that defines a scheme: its file, attention, positions and contract."""
-    return _hash(*(_source(f"relpos.spec.{name}") for name in (scheme, *SHARED_DEFINITIONS)))
+    """Of everything that defines a scheme: its file, the definitions it takes from others, attention, positions, contract."""
+    return _hash(*(_source(f"relpos.spec.{name}") for name in (*_definitions(scheme), *SHARED_DEFINITIONS)))
+
+
+def _definitions(scheme: str) -> list[str]:
+    """The scheme and, in the order they are met, the other files of `spec/` that it and they import."""
+    found = [scheme]
+    for name in found:
+        for taken in re.findall(r"^from relpos\.spec\.(\w+) import", _source(f"relpos.spec.{name}").decode(), re.MULTILINE):
+            if taken not in (*found, *SHARED_DEFINITIONS):
+                found.append(taken)
+    return found
 
 
 @cache

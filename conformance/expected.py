@@ -85,7 +85,7 @@ def _rotated(inputs: Inputs) -> dict[str, Expected]:
     found = {}
     for role, x, positions in (("query", inputs.q, inputs.query_positions), ("key", inputs.k, inputs.key_positions)):
         value = placed(inputs.settings, x, positions, role)
-        samples = [rotated_size(inputs.settings, x[b], positions.row(b)) for b in range(len(x))]
+        samples = [rotated_size(inputs.settings, x[b], positions.row(b), role) for b in range(len(x))]
         size = Size(np.stack([s.M for s in samples]), np.stack([s.P for s in samples]), samples[0].n)
         found[f"rotated {role}"] = Expected(f"rotated {role}", "rotated", value, size)
     return found

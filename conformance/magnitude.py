@@ -2,16 +2,17 @@
 
     bias        M = the scheme's `magnitude`, else |bias|
     embedding   M = |e|                                     P = |pθ|·(2 + |ln θ|), the largest slope of sin and cos being 1
-    rotated     M = |x_a c| + |x_b s|                       P = |pθ|·(2 + |ln θ|)·(|x_a| + |x_b|)
+    rotated     M = g·(|x_a c| + |x_b s|)                   P = g·|pθ|·(1 + A)·(|x_a| + |x_b|) + M·B
     logits      M = scale·Σ|q||k| + |position term|         P = scale·Σ of the P of one side times the magnitude of the other
                                                             + the scheme's `angle_error`
     output      M = Σ_j w_j·|v_j| + 4·|out| + Σ_j w_j·(2 + M_j + g_j)·|v_j − out|    P = Σ_j w_j·P_j·|v_j − out|
 
-M_j, P_j are those of the logits. (2 + |ln θ|): pθ is one product, and θ = base^x amplifies the rounding of x by |x|·ln base
-= |ln θ|. In the output, a logit that is off by δ moves its weight by w·δ against the mean, hence |v_j − out|; g_j is how far
-the logit lies below the greatest one of its row, which is taken off before the exponential: that difference is rounded
-too. 4·|out|: weights share a divisor, a sum of exponentials that are right to a spacing (2 roundings each), whose error
-moves the output as a whole.
+M_j, P_j are those of the logits. g is the gain of the pair (1, YaRN's magnitude, or xpos's power) and B its amplification of
+roundings, A that of the frequency (`amplified.py`), 1 + |ln θ| unless it is scaled. (2 + |ln θ|): pθ is one product, and
+θ = base^x amplifies the rounding of x by |x|·ln base = |ln θ|. In the output, a logit that is off by δ moves its weight by
+w·δ against the mean, hence |v_j − out|; g_j is how far the logit lies below the greatest one of its row, which is taken off
+before the exponential: that difference is rounded too. 4·|out|: weights share a divisor, a sum of exponentials that are
+right to a spacing (2 roundings each), whose error moves the output as a whole.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from relpos.spec.attention import encoded, repeated
+from relpos.conformance import amplified
+from relpos.spec.attention import encoded, located, repeated
 from relpos.spec.positions import Explicit, Positions
 
 
@@ -45,7 +47,7 @@ def embedding_size(settings: Any, e: np.ndarray, positions: Positions) -> Size:
     """Of an embedding [L, D]."""
     P = np.zeros_like(e)
     if hasattr(settings, "frequencies"):
-        angles = _angle_errors(settings, positions)
+        angles = _angle_errors(settings, settings.frequencies(), positions)
         for m, columns in enumerate(settings.columns()):
             for column in columns:
                 if column < e.shape[-1]:
@@ -53,15 +55,18 @@ def embedding_size(settings: Any, e: np.ndarray, positions: Positions) -> Size:
     return Size(np.abs(e), P, 2)
 
 
-def rotated_size(settings: Any, x: np.ndarray, positions: Positions) -> Size:
+def rotated_size(settings: Any, x: np.ndarray, positions: Positions, role: str) -> Size:
     """Of a rotated tensor [H, L, D]; x is the tensor before."""
     M, P = np.abs(x), np.zeros_like(x)
-    angles, p = _angle_errors(settings, positions), np.array(list(positions), dtype=np.float64)
+    θ, gains = settings.frequencies(positions.context()), settings.gains(positions, role)
+    angles, p = _angle_errors(settings, θ, positions), np.array(list(positions), dtype=np.float64)
+    doubt = np.broadcast_to(amplified.powers(settings, positions, role), gains.shape)
     for m, (a, b) in enumerate(settings.pairs()):
-        c, s = np.abs(np.cos(p * settings.frequencies()[m])), np.abs(np.sin(p * settings.frequencies()[m]))
+        c, s = gains[:, m] * np.abs(np.cos(p * θ[m])), gains[:, m] * np.abs(np.sin(p * θ[m]))
         size_a, size_b = np.abs(x[..., a]), np.abs(x[..., b])
         M[..., a], M[..., b] = size_a * c + size_b * s, size_a * s + size_b * c
-        P[..., a] = P[..., b] = angles[:, m] * (size_a + size_b)
+        turning = gains[:, m] * angles[:, m] * (size_a + size_b)
+        P[..., a], P[..., b] = turning + M[..., a] * doubt[:, m], turning + M[..., b] * doubt[:, m]
     return Size(M, P, 3)
 
 
@@ -71,7 +76,7 @@ def placed_size(settings: Any, x: np.ndarray, positions: Positions, role: str, p
     for b in range(len(x)):
         row = positions.row(b)
         if settings.form == "rotation" and role != "value":
-            samples.append(rotated_size(settings, x[b], row))
+            samples.append(rotated_size(settings, x[b], row, role))
         elif settings.form == "embedding":
             e = encoded(settings, params or {}, row)
             size = embedding_size(settings, e, row)
@@ -92,6 +97,7 @@ def logits_size(
 ) -> Size:
     """Of the complete score [B, H, Lq, Lk]."""
     k = repeated(k, q.shape[1])
+    query_positions, key_positions = located(settings, query_positions, key_positions, len(q))
     left = placed_size(settings, q, query_positions, "query", params)
     right = placed_size(settings, k, key_positions, "key", params)
     M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
@@ -149,6 +155,6 @@ def _term_magnitude(settings: Any, params: dict, q, k, queries: Positions, keys:
     return np.zeros((len(q), q.shape[1], k.shape[1]))
 
 
-def _angle_errors(settings: Any, positions: Positions) -> np.ndarray:
-    θ, p = settings.frequencies(), np.array(list(positions), dtype=np.float64)
-    return np.abs(p[:, None] * θ) * (2 + np.abs(np.log(θ)))
+def _angle_errors(settings: Any, θ: np.ndarray, positions: Positions) -> np.ndarray:
+    p = np.array(list(positions), dtype=np.float64)
+    return np.abs(p[:, None] * θ) * (1 + amplified.frequency(settings, θ, positions.context()))

@@ -30,6 +30,8 @@ def within_reach(subject: Subject, plan: Plan) -> Plan:
     settings = subject.cls(**plan.settings)
     if hasattr(settings, "capacity"):
         return _within_table(subject, plan, settings.capacity())
+    if hasattr(settings, "farthest"):
+        plan = _near(plan, settings.farthest())
     reach = getattr(settings, "reach", lambda: None)()
     if reach is None:
         return plan
@@ -63,6 +65,22 @@ def _within_table(subject: Subject, plan: Plan, capacity: int) -> Plan:
         return plan.but(query_positions=near(plan.query_positions), key_positions=near(plan.key_positions))
     Lq, Lk = min(plan.query_length, capacity), min(plan.key_length, capacity)
     return plan.but(query_length=Lq, key_length=Lk, offset=min(plan.offset, capacity - Lq))
+
+
+def _near(plan: Plan, most: int) -> Plan:
+    """The plan with positions, and its context, below a number: beyond it the scheme's powers overflow."""
+    every = (plan.offset + plan.query_length, *flat(plan.query_positions), *flat(plan.key_positions))
+    if max(every) < most and (plan.context_length or 0) <= most:
+        return plan
+    start = min((plan.offset, *flat(plan.query_positions), *flat(plan.key_positions))[1 if plan.query_positions else 0 :])
+    down = start % max(most // 2, 1) - start
+    near = lambda positions: tuple(near(p) if isinstance(p, tuple) else (p + down) % most for p in positions)  # noqa: E731
+    return plan.but(
+        offset=plan.offset if plan.query_positions else plan.offset + down,
+        query_positions=None if plan.query_positions is None else near(plan.query_positions),
+        key_positions=None if plan.key_positions is None else near(plan.key_positions),
+        context_length=None,
+    )
 
 
 def moved(positions: tuple | None, shift: int) -> tuple:

@@ -17,6 +17,9 @@ from relpos.spec.registry import settings_class
 TINY_POWER = 0.25
 # Logits in the hundreds: an exponential without the maximum taken off overflows, first order still holds in float32.
 LOUD = 16.0
+SAID = (
+    *("offset", "query_positions", "key_positions", "context_length", "content", "dtype", "causal", "mask", "scale", "seed"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +27,7 @@ class Plan:
     """One input of a law.
 
     offset            absolute index of query 0 when key 0 has index 0; used when no positions are listed
+    context_length    stated length of the context of all samples; None: the largest position + 1
     query_positions   listed positions, one row or one row per sample; None: contiguous
     content           "normal" | "one_hot" | "ones" | "tiny" | "zeros" | "loud": what q, k, v and the parameters hold
     mask              "none" | "random" | "padding" | "empty": which keys are hidden besides the causal ones
@@ -40,6 +44,7 @@ class Plan:
     offset: int = 0
     query_positions: tuple | None = None
     key_positions: tuple | None = None
+    context_length: int | None = None
     content: str = "normal"
     seed: int = 0
     dtype: str = "float32"
@@ -77,7 +82,7 @@ class Plan:
         for name in sizes:
             if getattr(self, name) is not None and named.get(name, name) not in self.settings:
                 said.append(f"{named.get(name, name)} = {getattr(self, name)}")
-        for name in ("offset", "query_positions", "key_positions", "content", "dtype", "causal", "mask", "scale", "seed"):
+        for name in SAID:
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
         said += [f"{name} = {_told(value)}" for name, value in self.extra.items() if name not in ("calls", "subset", "small")]
@@ -142,12 +147,12 @@ class _Filler:
 
 
 def _positions(plan: Plan) -> tuple[Positions, Positions]:
-    queries: Positions = Range(plan.offset, plan.query_length)
-    keys: Positions = Range(0, plan.key_length)
+    queries: Positions = Range(plan.offset, plan.query_length, plan.context_length)
+    keys: Positions = Range(0, plan.key_length, plan.context_length)
     if plan.query_positions is not None:
-        queries = Explicit(np.array(plan.query_positions, dtype=np.int64))
+        queries = Explicit(np.array(plan.query_positions, dtype=np.int64), context_length=plan.context_length)
     if plan.key_positions is not None:
-        keys = Explicit(np.array(plan.key_positions, dtype=np.int64))
+        keys = Explicit(np.array(plan.key_positions, dtype=np.int64), context_length=plan.context_length)
     return queries, keys
 
 

@@ -61,8 +61,8 @@ def _answer(fault: Fault, level: str, name: str, given: Inputs) -> np.ndarray:
     return expected(fault.apply(given), level)[name].value.astype(np.float32)
 
 
-def _inputs(settings: Any, query_positions: Any, key_positions: Any, **more: Any) -> Inputs:
-    queries, keys = Explicit(np.asarray(query_positions)), Explicit(np.asarray(key_positions))
+def _inputs(settings: Any, query_positions: Any, key_positions: Any, sequence_length: Any = None, **more: Any) -> Inputs:
+    queries, keys = (Explicit(np.asarray(p), context_length=sequence_length) for p in (query_positions, key_positions))
     q = more.get("q", np.zeros((1, 1, len(queries), 1)))
     k = more.get("k", np.zeros((1, 1, len(keys), 1)))
     samples = max(len(queries.array()) if queries.array().ndim == 2 else 1, len(q))
@@ -94,27 +94,28 @@ def _embedding(fault: Fault) -> Callable[..., np.ndarray]:
 
 
 def _rotation(fault: Fault) -> Callable[..., np.ndarray]:
-    def rotate(settings, x, positions, role):
+    def rotate(settings, x, positions, role, sequence_length):
         x = _float(x)
-        given = _inputs(settings, positions, positions, q=x, k=x)
+        given = _inputs(settings, positions, positions, sequence_length, q=x, k=x)
         return _answer(fault, "contribution", f"rotated {role}", given)
 
     return rotate
 
 
 def _logits(fault: Fault) -> Callable[..., np.ndarray]:
-    def logits(settings, params, q, k, query_positions, key_positions, scale):
-        given = _inputs(settings, query_positions, key_positions, q=_float(q), k=_float(k), params=_floats(params), scale=scale)
+    def logits(settings, params, q, k, query_positions, key_positions, sequence_length, scale):
+        more = {"q": _float(q), "k": _float(k), "params": _floats(params), "scale": scale}
+        given = _inputs(settings, query_positions, key_positions, sequence_length, **more)
         return _answer(fault, "logits", "logits", given)
 
     return logits
 
 
 def _attention(fault: Fault) -> Callable[..., np.ndarray]:
-    def attention(settings, params, q, k, v, query_positions, key_positions, mask, causal, scale):
+    def attention(settings, params, q, k, v, query_positions, key_positions, sequence_length, mask, causal, scale):
         q, k, v, params = _float(q), _float(k), _float(v), _floats(params)
         more = {"params": params, "mask": np.asarray(mask), "causal": causal, "scale": scale}
-        given = _inputs(settings, query_positions, key_positions, q=q, k=k, v=v, **more)
+        given = _inputs(settings, query_positions, key_positions, sequence_length, q=q, k=k, v=v, **more)
         return _answer(fault, "attention", "output", given)
 
     return attention

@@ -6,11 +6,13 @@ They serve the calibration of the bounds, and as negative controls: the judge mu
 from collections.abc import Iterable
 from functools import reduce
 from math import log2
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from relpos.impls.card import implements
+from relpos.spec import rope_scaling
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 ANGLES_IN_FLOAT32 = ("float32", "bfloat16", "float16")
@@ -60,6 +62,60 @@ def turned_in_working_dtype(x: Tensor, positions: Tensor) -> Tensor:
     angles = torch.outer(positions.float(), theta).repeat(1, 2)
     swapped = torch.cat([-x[..., d // 2 :], x[..., : d // 2]], dim=-1)
     return x * angles.cos().to(x.dtype) + swapped * angles.sin().to(x.dtype)
+
+
+def _line(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    return ((x - low) / (high - low)).clamp(0, 1)
+
+
+def frequencies_in_float32(s: Any, sequence_length: int) -> Tensor:
+    """Every rule of scaling with all numbers in float32."""
+    r, one = s.width(), torch.tensor(1.0)
+    w, base = s.exponent_width(), torch.tensor(float(s.base))
+    if s.scaling in ("ntk", "dynamic"):
+        longest = max(sequence_length, s.max_position or 0)
+        α = s.factor * one if s.scaling == "ntk" else s.factor * one * longest / s.max_position - (s.factor - 1)
+        base = base * α ** (w / (w - 2))
+    θ = 1.0 / base ** (torch.arange(0, r, 2).float() / max(w, 1))
+    if s.scaling == "linear":
+        return θ / s.factor
+    if s.scaling not in ("yarn", "llama3"):
+        return θ
+    low, high = (torch.tensor(float(turns)) for turns in rope_scaling.turns(s))
+    γ = _line(s.original_max_position / (2 * torch.pi / θ), low, high)
+    if s.scaling == "yarn" and s.ramp == "code":
+        a, b = (r * torch.log(s.original_max_position / (2 * torch.pi * turns)) / (2 * base.log()) for turns in (high, low))
+        a, b = (a.floor(), b.ceil()) if s.truncate else (a, b)
+        a, b = a.clamp(min=0), b.clamp(max=r - 1)
+        γ = 1 - _line(torch.arange(r // 2).float(), a, b + 0.001 * (a == b))
+    return θ / s.factor * (1 - γ) + θ * γ
+
+
+@implements("rope", level="contribution")
+def scaled_in_float32(settings: Any, x: Tensor, positions: Tensor, sequence_length: int) -> Tensor:
+    """Frequencies, angles and products in float32, under every rule; pairs by index."""
+    μ = torch.tensor(float(rope_scaling.magnitude(settings)))
+    angles = positions.float()[:, None] * frequencies_in_float32(settings, sequence_length)
+    columns = torch.tensor(settings.pairs(), dtype=torch.long).reshape(-1, 2)
+    a, b, turned = x[..., columns[:, 0]], x[..., columns[:, 1]], x.clone()
+    turned[..., columns[:, 0]] = a * (angles.cos() * μ) - b * (angles.sin() * μ)
+    turned[..., columns[:, 1]] = b * (angles.cos() * μ) + a * (angles.sin() * μ)
+    return turned
+
+
+@implements("xpos", settings={"rotary_dim": None, "centre": "ceil"})
+def stretched_in_float32(
+    x: Tensor, positions: Tensor, role: str, sequence_length: int, scale_base: float, base: float
+) -> Tensor:
+    """Angles, powers and products in float32, keys divided by the power of queries."""
+    d = x.shape[-1]
+    columns = torch.arange(0, d, 2).float()
+    angles = positions.float()[:, None] / base ** (columns / d)
+    power = (positions - (sequence_length + 1) // 2)[:, None] / scale_base
+    gain = ((columns + 0.4 * d) / (1.4 * d)) ** power
+    gain = gain if role == "query" else 1 / gain
+    a, b = x[..., 0::2] * gain, x[..., 1::2] * gain
+    return torch.stack([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], dim=-1).flatten(-2)
 
 
 @implements("sinusoidal", dtypes=("float32",))
@@ -161,6 +217,8 @@ REWRITINGS = (
     slopes_by_exponentials,
     turned_in_float32,
     turned_in_working_dtype,
+    scaled_in_float32,
+    stretched_in_float32,
     waves_in_float32,
     attention_by_steps,
     shaw_by_sums,

@@ -30,6 +30,8 @@ def sized(cls: type[Any], given: dict[str, Any]) -> dict[str, Any]:
         if field.name in SIZES and field.name not in values:
             values[field.name] = max([2, *(v for v in given.values() if isinstance(v, int) and not isinstance(v, bool))])
             values[field.name] += values[field.name] % 2
+    if not legal(cls, smallest(cls, **values)):  # a width that this size's neighbour has a meaning for
+        values |= {name: size + 2 for name, size in values.items() if name in SIZES and name not in given}
     return smallest(cls, **values)
 
 
@@ -48,13 +50,19 @@ def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
 
 def alternatives(cls: type[Any], given: dict[str, Any]) -> list[tuple[str, Any]]:
     """Every named value that differs from the settings in force and is legal beside them."""
-    now = cls(**smallest(cls, **given))
-    found = []
+    base = sized(cls, given)
+    now, found = cls(**base), []
     for name, values in choices(cls).items():
         for value in values:
-            if value != getattr(now, name) and legal(cls, {**smallest(cls, **given), name: value}):
+            if value != getattr(now, name) and legal(cls, {**base, name: value}):
                 found.append((name, value))
     return found
+
+
+def bundles(cls: type[Any], free: tuple[str, ...], values: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings with each group that has a meaning only together, where all of it is free and legal beside them."""
+    groups = [group for group in getattr(cls, "bundles", ()) if set(group) <= set(free)]
+    return [changed for group in groups if legal(cls, changed := {**values, **group})]
 
 
 def legal(cls: type[Any], values: dict[str, Any]) -> bool:

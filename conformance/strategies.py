@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from relpos.conformance.asks import TENSORS
-from relpos.conformance.placing import farthest, first_order, within_reach
+from relpos.conformance.placing import farthest, first_order, flat, within_reach
 from relpos.conformance.plan import Plan
-from relpos.conformance.settings import SIZES, choices, legal, smallest
+from relpos.conformance.settings import SIZES, bundles, choices, legal, smallest
 from relpos.conformance.subject import Subject
 
 MAX_HEADS, MAX_QUERIES, MAX_KEYS, MAX_PAIRS = 5, 6, 8, 4
@@ -46,7 +46,7 @@ def plans(draw: st.DrawFn, subject: Subject, **wish: Any) -> Plan:
         mask=_mask(draw, subject, wish),
         scale=draw(st.sampled_from((None, 0.5, 1.0))) if "scale" in subject.asks and wish.get("scales", True) else None,
     )
-    return first_order(subject, within_reach(subject, plan))
+    return first_order(subject, within_reach(subject, _in_context(draw, subject, plan)))
 
 
 def _sizes(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> dict[str, Any]:
@@ -100,6 +100,7 @@ def _width(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> int:
             return subject.fixed[name]
     least = max([2, *(v for n, v in subject.fixed.items() if n == "rotary_dim" and v)])
     even = max(least + least % 2, 2 * draw(st.integers(1, 2 if wish.get("small") else MAX_PAIRS)))
+    even += 0 if legal(subject.cls, _base(subject, heads=2, width=even)) else 2
     odd_is_legal = legal(subject.cls, _base(subject, heads=2, width=even + 1))
     return even + 1 if odd_is_legal and draw(st.integers(0, 4)) == 1 else even
 
@@ -129,6 +130,8 @@ def _settings(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], wish: di
     values = _base(subject, heads=sizes["heads"], width=sizes["head_dim"])
     options = {**choices(subject.cls), **getattr(subject.cls, "draws", {})}
     defaults = {f.name: f.default for f in fields(subject.cls)}
+    if (grouped := bundles(subject.cls, subject.free, values)) and draw(st.booleans()):
+        values = draw(st.sampled_from(grouped))
     for name in subject.free:
         if name in SIZES or name not in options:
             continue
@@ -201,6 +204,15 @@ def _positions(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], setting
         "query_positions": tuple(range(first_query, first_query + Lq)),
         "key_positions": tuple(range(start, start + Lk)),
     }
+
+
+def _in_context(draw: st.DrawFn, subject: Subject, plan: Plan) -> Plan:
+    """A stated length of the context, where somebody is told it and looks at it: the positions may be a part of it."""
+    if not subject.told_length or not getattr(subject.cls(**plan.settings), "length_dependent", False):
+        return plan
+    last = max((plan.offset + plan.query_length, plan.key_length, *(1 + p for p in flat(plan.query_positions))))
+    last = max((last, *(1 + p for p in flat(plan.key_positions))))
+    return plan.but(context_length=draw(st.sampled_from((None, last, last + 1, last + MAX_KEYS))))
 
 
 def _starts(subject: Subject, wish: dict[str, Any]) -> st.SearchStrategy[int]:

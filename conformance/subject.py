@@ -110,6 +110,11 @@ class Subject:
         return pair and not {"query_positions", "key_positions"} <= self.asks
 
     @property
+    def told_length(self) -> bool:
+        """Whether it is told how long the whole context is."""
+        return "sequence_length" in self.asks
+
+    @property
     def dtypes(self) -> tuple[str, ...]:
         """Working dtypes it claims: float32, and half precision where it asks for `dtype`."""
         if self.card.dtypes is not None:

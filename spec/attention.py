@@ -13,6 +13,8 @@ Edges, by decision:
                   the corner for Lq ≠ Lk is whatever the positions say (`corner` names the two usual ones)
     segments      a pair in different segments is hidden, unless the scheme reads segments itself (`segments_hide` is False)
     empty rows    a query with no allowed key has weights 0 and output 0, never NaN
+    context       length-dependent schemes take queries and keys of a sample to be in one context, hidden keys included: its
+                  length is the stated one, else the largest position + 1 of both
     embeddings    are added to queries, keys and values alike (with q = k = v = x: attention over x + e)
 
 Source: Vaswani et al., "Attention Is All You Need", 2017, equation 1.
@@ -24,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from relpos.spec.contract import PositionError, require_params, scheme_name
-from relpos.spec.positions import Positions, Range
+from relpos.spec.positions import Positions, Range, in_one_context
 
 
 class AttentionError(ValueError):
@@ -88,6 +90,11 @@ def placed(settings: Any, x: np.ndarray, positions: Positions, role: str, params
     return x
 
 
+def located(settings: Any, queries: Positions, keys: Positions, samples: int) -> tuple[Positions, Positions]:
+    """Queries and keys in one context, where a scheme depends on its length."""
+    return in_one_context(queries, keys, samples) if getattr(settings, "length_dependent", False) else (queries, keys)
+
+
 def default_scale(settings: Any, head_dim: int) -> float:
     """1/√D, unless the scheme has a scale of its own (`settings.scale(head_dim)`)."""
     return settings.scale(head_dim) if hasattr(settings, "scale") else 1.0 / sqrt(head_dim)
@@ -132,6 +139,7 @@ def logits(
     scale = default_scale(settings, q.shape[-1]) if scale is None else scale
     k = repeated(k, q.shape[1])
     term = position_term(settings, params, q, k, query_positions, key_positions, scale)
+    query_positions, key_positions = located(settings, query_positions, key_positions, len(q))
     q, k = placed(settings, q, query_positions, "query", params), placed(settings, k, key_positions, "key", params)
     score = np.zeros((*q.shape[:3], k.shape[2]))
     for b, h, i, j in np.ndindex(score.shape):

@@ -4,6 +4,9 @@ A scheme is one file with one frozen dataclass, its settings, that carries
 
     form          "none" | "embedding" | "rotation" | "bias" | "logits": where position enters attention
     claims        words that laws look for ("relative", "row_relative", "relative_dot", "symmetric")
+    bundles       groups of settings that have a meaning only together; may be left out, as may the next two
+    length_dependent  whether a result depends on the length of the context (`spec.positions`)
+    farthest()    a position up to which every number format holds the results
     draws         values of scheme-specific sizes worth trying, simplest first (read by the judge's generators)
     published     settings in use or at an edge, always tried where a table is read row by row; may be left out
     parameters()  learned tensors by name, with shapes derived from the settings
@@ -23,7 +26,8 @@ Content-dependent schemes may also say which rows their tables are read at, `loo
 An embedding with a table of positions says how many there are, `capacity()`, and which row each reads, `row_of(p)`.
 
 A bias may also say how large the terms are that a computer rounds on the way, `magnitude(...)` like `bias(...)`; without
-it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`. Logits say it with
+it that is |bias|. Embeddings say it with `frequencies()` and `columns()`, rotations with `frequencies(context_length)`,
+`pairs()` and `gains(positions, role)`, what the length of every pair is multiplied by. Logits say it with
 `magnitude(...)` like `logits(...)`; without it that is the term of the magnitudes of q, k and parameters. With angles in
 them, `angle_error(...)` like `logits(...)` says what multiplies an error of the angle. Logits that are −∞ for some keys by
 the scheme's own rule say so with `hides`.

@@ -172,6 +172,14 @@ def other_frequencies(x, positions):
     return turned(x, positions, 10000.0 ** (-torch.arange(0, x.shape[-1] // 2) / x.shape[-1]))
 
 
+@implements("rope", settings={"scaling": "dynamic", "factor": 2.0, "max_position": 4})
+def scaled_at_once(x, positions, sequence_length):
+    """The base grows by the factor at any length."""
+    d = x.shape[-1]
+    θ = (10000.0 * 2.0 ** (d / (d - 2))) ** (-torch.arange(0, d, 2) / d)
+    return turned(x, positions, θ)
+
+
 @implements("none")
 def no_gradient_of_k(q, k, v):
     return plain(q, k.detach(), v)

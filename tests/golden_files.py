@@ -25,6 +25,9 @@ ROUNDINGS = {
     # BLOOM raises a rounded base to the power h (11 spacings from the authors' slopes, says its golden); Hugging Face's
     # rotary raises base to a rounded exponent: ln(500000) = 13.1 half-spacings, and one each for power and quotient
     "float32 power": (12, 2.0**-23),
+    # That frequency mixed with its f-th part: 1 − γ is off by as much as γ, which near γ = 1 is worth f ≤ 40 half-spacings of
+    # YaRN's mixture; 15 for the frequency. Llama 3's weight could be worth more where it is near 0: no pair sits there
+    "float32 mixture": (28, 2.0**-23),
     # Falcon rounds the slope to bfloat16, then the product
     "bfloat16": (1, 2.0**-7),
 }

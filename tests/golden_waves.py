@@ -24,7 +24,7 @@ LAYOUTS = {
 def explain(golden: Golden) -> dict[str, Match]:
     if golden.family.startswith("sinusoidal"):
         return _sinusoid(golden)
-    return _frequencies(golden) if golden.family.startswith("rope_scaling") else _rotation(golden)
+    return _rotation(golden)
 
 
 def _sinusoid(golden: Golden) -> dict[str, Match]:
@@ -41,17 +41,6 @@ def _sinusoid(golden: Golden) -> dict[str, Match]:
         "position": Match(settings, positions.array()),
     }
     return {name: match for name, match in matches.items() if name in golden.arrays}
-
-
-def _frequencies(golden: Golden) -> dict[str, Match]:
-    settings = RoPE(golden.params["head_dim"], base=golden.params["base"], layout="half")
-    unit = np.eye(settings.head_dim)[:1]
-    turned = settings.rotate(unit, Range(1, 1), "query")
-    return {
-        "inv_freq_f64": Match(settings, settings.frequencies()),
-        "inv_freq_f32": Match(settings, settings.frequencies(), "float32 power"),
-        "attention_scaling": Match("a rotation keeps lengths", np.linalg.norm(turned), magnitude=1.0),
-    }
 
 
 def _rotation(golden: Golden) -> dict[str, Match]:

@@ -23,6 +23,7 @@ from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
 from relpos.spec.t5 import T5
 from relpos.spec.transformer_xl import TransformerXL
+from relpos.spec.xpos import XPos
 
 B, H, HKV, D, LQ, LK = 2, 6, 3, 4, 5, 7
 E = H * D
@@ -44,6 +45,9 @@ VARIANTS = [
     (T5(H, bidirectional=False, score_scale="inverse_sqrt"),),
     (Clipped(H, 2, heads="shared", beyond="zero"),),
     (RoPE(D, rotary_dim=2, layout="half"),),
+    (RoPE(D, rotary_dim=2, layout="half", partial="proportional"),),
+    (RoPE(D, scaling="yarn", factor=4.0, original_max_position=512),),
+    (XPos(D, scale_base=8.0, centre="floor"),),
     (Shaw(D, 2, tables="tied"),),
     (Shaw(D, 40, tables="relative_key_query"),),
     (MusicTransformer(H, D, 3, variant="unmasked", value_term="every", per_head=False),),

@@ -15,6 +15,7 @@ from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
 from relpos.spec.t5 import T5
 from relpos.spec.transformer_xl import TransformerXL
+from relpos.spec.xpos import XPos
 
 H, D, REACH = 6, 4, 40
 EXAMPLES = (
@@ -22,6 +23,10 @@ EXAMPLES = (
     *(Sinusoidal(D, layout=layout) for layout in ("interleaved", "halves", "t2t")),
     *(RoPE(D, layout=layout) for layout in ("interleaved", "half")),
     RoPE(D, rotary_dim=2),
+    RoPE(D, rotary_dim=2, layout="half", partial="proportional"),
+    RoPE(D, scaling="dynamic", factor=2.0, max_position=4),
+    RoPE(D, scaling="yarn", factor=4.0, original_max_position=512),
+    XPos(D, scale_base=16.0),
     *(ALiBi(H, distance=distance) for distance in ("symmetric", "causal", "key_only", "half_half")),
     ALiBi(H, slope_rule="geometric", scale_bias=True),
     ALiBi(H, num_biased_heads=2),

@@ -65,7 +65,7 @@ def test_a_packed_document_is_the_document_alone(settings):
     packed = Explicit([0, 1, 2, 0, 1], segments=[0, 0, 0, 1, 1])
     out = attention(settings, params, q, k, v, packed, packed)
     for rows, length in ((slice(0, 3), 3), (slice(3, 5), 2)):
-        alone = Range(0, length)
+        alone = Range(0, length, context_length=3)  # documents of a pack are in one context
         expected = attention(settings, params, q[:, :, rows], k[:, :, rows], v[:, :, rows], alone, alone)
         np.testing.assert_array_equal(out[:, :, rows], expected)
 

@@ -37,6 +37,16 @@ REFUSED = [
         lambda: Explicit([[0, 1], [2, 3]], segments=[0, 1]),
         "positions: `segments` must have the shape of the positions, [2, 2], got [2]. Give one segment id to every position.",
     ),
+    (lambda: Range(0, 2, 2.5), "positions: `context_length` must be whole numbers, got dtype float64. Convert them before."),
+    (lambda: Range(0, 2, [2, 3]), "positions: `context_length` must be one number, got [2]."),
+    (
+        lambda: Explicit([0, 1], context_length=[[2]]),
+        "positions: `context_length` must be one number or one per sample, got [1, 1].",
+    ),
+    (
+        lambda: Explicit([0, 1], context_length=[2, 3]).row(2),
+        "positions: there is no row for sample 2; 2 are listed, one per sample.",
+    ),
     (
         lambda: list(Explicit([[0, 1], [2, 3]])),
         "positions: these differ per sample; take one sample with `.row(b)` before reading them.",
@@ -104,3 +114,14 @@ def test_no_positions_at_all_are_positions():
 def test_an_explicit_shows_what_it_holds():
     assert repr(Explicit([1, 2])) == "Explicit([1, 2])"
     assert repr(Explicit([1, 2], segments=[0, 1])) == "Explicit([1, 2], segments=[0, 1])"
+    assert repr(Explicit([1, 2], context_length=9)) == "Explicit([1, 2], context_length=9)"
+
+
+def test_a_context_is_stated_or_ends_with_the_largest_position():
+    assert Range(3, 4).context() == Explicit([3, 6, 5]).context() == 7
+    assert Range(3, 4, 9).context() == Explicit([3, 6, 5], context_length=9).context() == 9
+    rows = Explicit([[0, 1], [8, 2]], segments=[[0, 0], [1, 1]], context_length=[5, 30])
+    assert [rows.row(b).context() for b in range(2)] == [5, 30]
+    assert rows.row(1).segment(0).tolist() == [1, 1]
+    assert Explicit([4], context_length=[5, 6]).row(1).context() == 6
+    assert Range(0, 0).context() == Explicit([]).context() == 0

@@ -7,6 +7,7 @@ import pytest
 
 from refused_content import REFUSED_CONTENT
 from refused_deberta import REFUSED_DEBERTA
+from refused_rotations import REFUSED_ROTATIONS
 from refused_tables import REFUSED_TABLES
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
@@ -104,6 +105,7 @@ REFUSED_SETTINGS = [
     *REFUSED_TABLES,
     *REFUSED_CONTENT,
     *REFUSED_DEBERTA,
+    *REFUSED_ROTATIONS,
 ]
 
 
@@ -247,4 +249,4 @@ def test_a_scheme_is_named_after_its_file(scheme):
 
 
 def test_the_machinery_is_not_a_scheme():
-    assert not {"contract", "attention", "positions", "registry"} & set(schemes())
+    assert not {"contract", "attention", "positions", "registry", "rope_scaling"} & set(schemes())

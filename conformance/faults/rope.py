@@ -1,65 +1,25 @@
-"""Faults of the rotation: pairs, frequencies, angles, roles, and tables that are kept too long."""
+"""Faults of the rotation: pairs, frequencies, angles, roles, tables kept too long. Those of scaling: `rope_scaling.py`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from relpos.conformance.faults.api import Fault, Planted, Wrong
+from relpos.conformance.faults import rope_scaling
+from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.faults.turning import changed, series, turning
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
 from relpos.spec.positions import Explicit, Positions
 from relpos.spec.rope import RoPE
 
-Angle = Callable[[int, float], float]
-Pairs = list[tuple[int, int]]
-
-
-def _turned(x: np.ndarray, positions: Positions, θ: np.ndarray, pairs: Pairs, angle: Angle) -> np.ndarray:
-    ps, turned = list(positions), np.array(x, dtype=np.float64)
-    for *leading, i in np.ndindex(x.shape[:-1]):
-        row = (*leading, i)
-        for m, (a, b) in enumerate(pairs):
-            c, s = np.cos(angle(ps[i], θ[m])), np.sin(angle(ps[i], θ[m]))
-            turned[(*row, a)] = x[(*row, a)] * c - x[(*row, b)] * s
-            turned[(*row, b)] = x[(*row, a)] * s + x[(*row, b)] * c
-    return turned
-
-
-def _turning(
-    frequencies: Callable[[RoPE], list[float]] | None = None,
-    pairs: Callable[[RoPE], Pairs] | None = None,
-    angle: Angle = lambda p, θ: p * θ,
-) -> Callable[[RoPE], Wrong]:
-    """Other frequencies, other pairs, or an angle formed in another way."""
-
-    def wrong(s: RoPE) -> Wrong:
-        θ = s.frequencies() if frequencies is None else np.array(frequencies(s))
-        there = s.pairs() if pairs is None else pairs(s)
-
-        def rotate(x, positions, role):
-            return _turned(x, positions, θ, there, angle)
-
-        return Wrong(s, frequencies=lambda: np.abs(θ), pairs=lambda: there, rotate=rotate)
-
-    return wrong
-
-
-def _changed(change: Callable[..., np.ndarray]) -> Callable[[RoPE], Wrong]:
-    """change(settings, x, turned x, positions, role)."""
-    return lambda s: Wrong(s, rotate=lambda x, positions, role: change(s, x, s.rotate(x, positions, role), positions, role))
-
-
-def _series(base: float, count: int, width: float, first: int = 0) -> list[float]:
-    return [base ** (-2 * m / width) for m in range(first, first + count)]
-
 
 def _mixed(s: RoPE, x: np.ndarray, _turned: np.ndarray, positions: Positions, _role: str) -> np.ndarray:
     """Columns paired as the layout says, each turned by the angle that the other layout gives its column."""
     other = replace(s, layout="half" if s.layout == "interleaved" else "interleaved")
-    θ = {column: θ_m for pair, θ_m in zip(other.pairs(), s.frequencies(), strict=True) for column in pair}
+    frequencies = s.frequencies(positions.context())
+    θ = {column: θ_m for pair, θ_m in zip(other.pairs(), frequencies, strict=True) for column in pair}
     p, turned = positions.array(), np.array(x, dtype=np.float64)
     for a, b in s.pairs():
         turned[..., a] = x[..., a] * np.cos(p * θ[a]) - x[..., b] * np.sin(p * θ[a])
@@ -70,7 +30,7 @@ def _mixed(s: RoPE, x: np.ndarray, _turned: np.ndarray, positions: Positions, _r
 def _overwritten(s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positions, _role: str) -> np.ndarray:
     """The second column of a pair is computed from the first one's new value."""
     p, out = positions.array(), turned.copy()
-    for (a, b), θ in zip(s.pairs(), s.frequencies(), strict=True):
+    for (a, b), θ in zip(s.pairs(), s.frequencies(positions.context()), strict=True):
         out[..., b] = turned[..., a] * np.sin(p * θ) + x[..., b] * np.cos(p * θ)
     return out
 
@@ -85,14 +45,15 @@ def _not_put_back(s: RoPE, _x: np.ndarray, turned: np.ndarray, _positions: Posit
 
 def _quarter_turn(_s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positions, _role: str) -> np.ndarray:
     out = turned.copy()
-    for (a, b), θ in zip(_s.pairs(), _s.frequencies(), strict=True):
+    for (a, b), θ in zip(_s.pairs(), _s.frequencies(positions.context()), strict=True):
         c, s = np.sin(positions.array() * θ), np.cos(positions.array() * θ)
         out[..., a], out[..., b] = x[..., a] * c - x[..., b] * s, x[..., a] * s + x[..., b] * c
     return out
 
 
 def _keys_back(s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positions, role: str) -> np.ndarray:
-    return s.rotate(x, Explicit(-positions.array()), role) if role == "key" else turned
+    back = Explicit(-positions.array(), context_length=positions.context())
+    return s.rotate(x, back, role) if role == "key" else turned
 
 
 def _values_too(i: Inputs) -> Inputs:
@@ -188,47 +149,63 @@ def gradient_not_turned(x: Tensor, positions: Tensor, base: float) -> Tensor:
     return _Straight.apply(x, positions, base)
 
 
+class KeptInDtype(nn.Module):
+    """A table kept in the dtype of the first call."""
+
+    def __init__(self, base: float) -> None:
+        super().__init__()
+        self.base, self.dtype = base, None
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        self.dtype = self.dtype or x.dtype
+        return _half(x.to(self.dtype), positions, self.base).to(x.dtype)
+
+
 PARTIAL = {"head_dim": 8, "rotary_dim": 4}
 HALF = {"layout": "half", "rotary_dim": None}
 
 # fmt: off
 FAULTS = (
-    Fault("mixed-layouts", "the angles of one layout on the pairs of the other", "L14", _changed(_mixed), cases=("B081",)),
+    Fault("mixed-layouts", "the angles of one layout on the pairs of the other", "L14", changed(_mixed), cases=("B081",)),
     Fault("layout-ignored", "halves paired whatever the layout", "L14", lambda s: replace(s, layout="half"),
         cases=("B082", "B083")),
     Fault("partner-of-head", "partners half a head away", "L14",
-        _turning(pairs=lambda s: [(m, m + s.head_dim // 2) for m in range(s.width() // 2)]), cases=("B084",),
+        turning(pairs=lambda s: [(m, m + s.head_dim // 2) for m in range(s.width() // 2)]), cases=("B084",),
         settings={**PARTIAL, "layout": "half"}),
-    Fault("neighbours", "pairs (m, m + 1)", "L14", _turning(pairs=lambda s: [(m, m + 1) for m in range(s.width() // 2)])),
+    Fault("neighbours", "pairs (m, m + 1)", "L14", turning(pairs=lambda s: [(m, m + 1) for m in range(s.width() // 2)])),
+    Fault("proportional-as-leading", "a rotation of its own in place of the head's first pairs", "L15",
+        lambda s: replace(s, partial="leading"), cases=("B084",), settings={**PARTIAL, "partial": "proportional"}),
     Fault("partial-ignored", "the whole head turned", "L14", lambda s: replace(s, rotary_dim=None), settings=PARTIAL),
-    Fault("not-put-back", "turned columns in the order of the other layout", "L14", _changed(_not_put_back),
+    Fault("not-put-back", "turned columns in the order of the other layout", "L14", changed(_not_put_back),
         levels=("contribution",), settings={"layout": "interleaved"}),
-    Fault("overwritten", "a column read after it was overwritten", "L14", _changed(_overwritten)),
-    Fault("sine-for-cosine", "sine and cosine exchanged", "L14", _changed(_quarter_turn)),
-    Fault("backwards", "turning the other way", "L11", _turning(angle=lambda p, θ: -p * θ)),
+    Fault("overwritten", "a column read after it was overwritten", "L14", changed(_overwritten)),
+    Fault("sine-for-cosine", "sine and cosine exchanged", "L14", changed(_quarter_turn)),
+    Fault("backwards", "turning the other way", "L11", turning(angle=lambda p, θ: -p * θ)),
     Fault("keys-not-turned", "keys not turned", "L2",
-        _changed(lambda s, x, turned, positions, role: x if role == "key" else turned)),
-    Fault("keys-turned-back", "keys turned against queries", "L2", _changed(_keys_back)),
+        changed(lambda s, x, turned, positions, role: x if role == "key" else turned)),
+    Fault("keys-turned-back", "keys turned against queries", "L2", changed(_keys_back)),
     Fault("values-too", "values turned as well", "L2", given=_values_too, levels=("attention",)),
     Fault("exponent-of-head", "the head's width in the exponent of a partial rotation", "L15",
-        _turning(lambda s: _series(s.base, s.width() // 2, s.head_dim)), cases=("B084", "B086"), settings=PARTIAL),
-    Fault("exponent-half", "the exponent m/r", "L15", _turning(lambda s: _series(s.base, s.width() // 2, 2 * s.width()))),
-    Fault("pair-from-one", "pairs counted from 1", "L15", _turning(lambda s: _series(s.base, s.width() // 2, s.width(), 1))),
-    Fault("frequencies-reversed", "frequencies in reverse order", "L15", _turning(lambda s: list(s.frequencies()[::-1]))),
-    Fault("one-frequency", "one frequency for all pairs", "L15", _turning(lambda s: [1.0] * (s.width() // 2))),
+        turning(lambda s, n: series(s.base, s.width() // 2, s.head_dim)), cases=("B084", "B086"), settings=PARTIAL),
+    Fault("exponent-half", "the exponent m/r", "L15", turning(lambda s, n: series(s.base, s.width() // 2, 2 * s.width()))),
+    Fault("pair-from-one", "pairs counted from 1", "L15", turning(lambda s, n: series(s.base, s.width() // 2, s.width(), 1))),
+    Fault("frequencies-reversed", "frequencies in reverse order", "L15", turning(lambda s, n: list(s.frequencies(n)[::-1]))),
+    Fault("one-frequency", "one frequency for all pairs", "L15", turning(lambda s, n: [1.0] * (s.width() // 2))),
     Fault("frequencies-bfloat16", "frequencies rounded to bfloat16", "L15",
-        _turning(lambda s: list(rounded(s.frequencies(), "bfloat16"))), cases=("B109",)),
+        turning(lambda s, n: list(rounded(s.frequencies(n), "bfloat16"))), cases=("B109",)),
     Fault("base-ignored", "base 10000 whatever is set", "L15", lambda s: replace(s, base=10000.0), settings={"base": 100.0}),
-    Fault("turned-twice", "everything turned twice", "L15", _turning(angle=lambda p, θ: 2 * p * θ)),
+    Fault("turned-twice", "everything turned twice", "L15", turning(angle=lambda p, θ: 2 * p * θ)),
     Fault("angles-float16", "angles formed in float16", "L1",
-        _turning(angle=lambda p, θ: rounded(np.array([p * θ]), "float16")[0]), cases=("B108",),
+        turning(angle=lambda p, θ: rounded(np.array([p * θ]), "float16")[0]), cases=("B108",),
         claims={"max_position": 2**15}),
     Fault("angles-bfloat16", "angles formed in bfloat16", "L1",
-        _turning(angle=lambda p, θ: rounded(np.array([p * θ]), "bfloat16")[0]), cases=("B108",)),
+        turning(angle=lambda p, θ: rounded(np.array([p * θ]), "bfloat16")[0]), cases=("B108",)),
     Planted("counted-in-dtype", "positions counted in the dtype of x", "L18", counted_in_working_dtype,
         cases=("B108", "B109"), settings={"layout": "half"}, claims={"dtypes": ("float32", "bfloat16", "float16")}),
     Planted("kept-by-length", "angles kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",),
         settings=HALF),
+    Planted("kept-in-dtype", "a table in the dtype of the first call", "L4", KeptInDtype, settings=HALF,
+        claims={"dtypes": ("float32", "bfloat16"), "level": "contribution"}),
     Planted("first-length", "a table as long as the first call", "L4", FirstLength, settings=HALF),
     Planted("steps-from-zero", "a decoder whose queries are always at 0", "L3", StepsFromZero, cases=("B097", "B099"),
         settings=HALF),
@@ -240,5 +217,6 @@ FAULTS = (
     Planted("detached", "no gradient for the input", "L20", detached, settings=HALF),
     Planted("gradient-not-turned", "a gradient that is not turned back", "L20", gradient_not_turned, cases=("B132",),
         settings=HALF),
+    *rope_scaling.FAULTS,
 )
 # fmt: on

@@ -5,7 +5,7 @@ from relpos.conformance.judge import demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import farthest, moved, within_reach
 from relpos.conformance.plan import Plan
-from relpos.conformance.settings import alternatives, legal
+from relpos.conformance.settings import alternatives, bundles, legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans, takes_groups
 from relpos.conformance.subject import Subject
@@ -93,7 +93,7 @@ def _elsewhere(subject: Subject, base: Plan) -> list[Plan]:
 
 def _named(subject: Subject, base: Plan) -> list[Plan]:
     told = [(name, value) for name, value in alternatives(subject.cls, subject.fixed) if name in subject.free]
-    changed = [{**base.settings, name: value} for name, value in told]
+    changed = [{**base.settings, name: value} for name, value in told] + bundles(subject.cls, subject.free, dict(base.settings))
     return [base.but(settings=settings) for settings in changed if legal(subject.cls, settings)]
 
 

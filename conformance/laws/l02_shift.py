@@ -10,7 +10,7 @@ from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
-from relpos.conformance.placing import moved, within_reach
+from relpos.conformance.placing import flat, moved, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import sized
 from relpos.conformance.strategies import plans
@@ -22,13 +22,28 @@ SAYS = "two pairs at the same distance get different values"
 
 def check(subject: Subject, plan: Plan) -> float:
     """Pairs at one distance have one value; at attention level a shift of all positions changes nothing."""
-    claims = settings_of(subject, plan).claims
+    settings = settings_of(subject, plan)
+    claims = settings.claims
+    if getattr(settings, "length_dependent", False):
+        held = _held(subject, plan)
+        if held is None:
+            return 0.0
+        plan = held
     if not claims & {"relative", "row_relative", "relative_dot"}:
         return 0.0
     given = prepared(subject, plan)
     if subject.level == "attention":
         return _shifted(subject, given)
     return _same_along_diagonals(subject, _constant(given), rows_free="row_relative" in claims)
+
+
+def _held(subject: Subject, plan: Plan) -> Plan | None:
+    """The plan in a context of a stated length, which a shift must not change; None if that cannot be told."""
+    if not subject.told_length:
+        alone = subject.level == "contribution" and not subject.together
+        return None if alone or subject.level == "attention" else plan
+    last = max((plan.offset + plan.query_length, plan.key_length, *(flat(plan.query_positions)), *(flat(plan.key_positions))))
+    return plan.but(context_length=max(last + 1 + plan.extra.get("shift", 0), plan.context_length or 0))
 
 
 def _shifted(subject: Subject, given: Inputs) -> float:

@@ -9,6 +9,7 @@ from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.settings import bundles
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
@@ -20,6 +21,9 @@ QUERY_AXIS = {"bias": -2, "logits": -2, "output": -2, "rotated query": -2, "rota
 def check(subject: Subject, plan: Plan) -> float:
     """Rows computed chunk by chunk are the rows of the full forward."""
     given = prepared(subject, plan)
+    grows = getattr(given.settings, "length_dependent", False) and plan.context_length is None
+    if grows and subject.kind == "decoder":
+        return _at_every_length(subject, given)
     whole = _reference(subject, given)
     if subject.kind == "decoder":
         says = f"decoded in chunks of {_sizes(plan)}, rows differ from the full forward"
@@ -27,6 +31,8 @@ def check(subject: Subject, plan: Plan) -> float:
     largest, start = 0.0, 0
     for size in plan.extra["chunks"]:
         part = _part(subject, given, start, start + size)
+        if grows:  # rows computed at length n are rows of the whole at length n
+            whole = answer(subject, _part(subject, given, 0, start + size))
         rows = {name: _cut(value, name, start, start + size, _keys(subject, part, start)) for name, value in whole.items()}
         words = f"{_rows(start, size)} the whole"
         largest = max(largest, _against(answer(subject, part), rows, subject, part, words, plan))
@@ -39,6 +45,20 @@ def _reference(subject: Subject, given: Inputs) -> dict[str, np.ndarray]:
     if subject.kind == "decoder":
         return {name: want.value for name, want in definition(subject, given).items()}
     return answer(subject, given)
+
+
+def _at_every_length(subject: Subject, given: Inputs) -> float:
+    """A decoder's rows against the definition at the length there was: all keys by the rule of that length."""
+    got, largest, start = answer(subject, given)["output"], 0.0, 0
+    for size in given.plan.extra["chunks"]:
+        part = _part(subject, given, start, start + size)
+        n = start + size
+        words = f"{_rows(start, size)} the whole of {n} tokens: do keys keep the rule of a shorter context?"
+        rows = {"output": definition(subject, part)["output"].value}
+        here = {"output": got[..., start:n, :]}
+        largest = max(largest, _against(here, rows, subject, part, words, given.plan))
+        start += size
+    return largest
 
 
 def _part(subject: Subject, given: Inputs, start: int, stop: int) -> Inputs:
@@ -135,7 +155,9 @@ def _pinned(subject: Subject) -> list[Plan]:
     if subject.positions == "contiguous" and "causal" in subject.asks:
         plan = plan.but(causal=True)
     n = min(plan.key_length, max(plan.query_length, 4))
-    return [_square(subject, plan, 0, (n - 3, 2, 1))] if n > 3 else []
+    every = [plan.but(settings=s) for s in bundles(subject.cls, subject.free, dict(plan.settings))]
+    plans = [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
+    return [_square(subject, p, 0, (n - 3, 2, 1)) for p in plans] if n > 3 else []
 
 
 def _alone(subject: Subject) -> bool:

@@ -26,6 +26,8 @@ SEED_SHIFT = 1000  # the padding holds other content than the tokens
 def check(subject: Subject, plan: Plan) -> float:
     """The output of the tokens alone, against their output among padding that the mask hides."""
     alone = prepared(subject, plan)
+    if subject.positions != "arbitrary" and getattr(alone.settings, "length_dependent", False):
+        return 0.0  # counted from 0, padding is part of the context
     around = _surrounded(subject, alone)
     first = 0 if plan.extra["side"] == "right" else plan.extra["pad"]
     found = answer(subject, around)["output"][:, :, first : first + plan.query_length]
@@ -60,8 +62,9 @@ def _positions(subject: Subject, alone: Inputs, pad: int, side: str) -> Explicit
     if subject.positions != "arbitrary":
         return Range(0, pad + n)
     other = np.arange(pad) if side == "packed" else np.zeros(pad, dtype=np.int64)
-    own = alone.query_positions.row(0).array()
-    return Explicit(np.concatenate((own, other) if side == "right" else (other, own)))
+    own = alone.query_positions.row(0)
+    whole = Explicit(np.concatenate((own.array(), other) if side == "right" else (other, own.array())))
+    return whole.in_context(own.context()) if subject.told_length else whole
 
 
 def _sides(subject: Subject, plan: Plan) -> tuple[str, ...]:
@@ -81,7 +84,8 @@ def _alone(subject: Subject, plan: Plan, side: str, pad: int) -> Plan:
     n = min(plan.query_length, plan.key_length)
     positions = tuple(range(n)) if plan.query_positions is not None else None
     plan = plan.but(query_length=n, key_length=n, offset=0, query_positions=positions, key_positions=positions, mask="none")
-    return within_reach(subject, plan).but(extra={"side": side, "pad": pad})
+    # No longer than the tokens: another document at positions of its own must not lengthen the context.
+    return within_reach(subject, plan).but(extra={"side": side, "pad": min(pad, n)})
 
 
 @st.composite

@@ -28,21 +28,34 @@ def check(subject: Subject, plan: Plan) -> float:
 
 
 def _untouched(got: np.ndarray, given: Inputs) -> None:
-    r = given.settings.width()
-    if not np.array_equal(got[..., r:], given.q[..., r:]):
-        raise LawFailure(f"columns from {r} on, beyond the rotary width, are changed", plan=given.plan)
+    paired = {column for pair in given.settings.pairs() for column in pair}
+    others = [column for column in range(given.q.shape[-1]) if column not in paired]
+    if not np.array_equal(got[..., others], given.q[..., others]):
+        where = f"columns from {others[0]} on" if others == list(range(others[0], given.q.shape[-1])) else f"columns {others}"
+        raise LawFailure(f"{where}, beyond the rotary width, are changed", plan=given.plan)
+
+
+def _gains(given: Inputs) -> np.ndarray:
+    """What every column is multiplied by besides being turned, [B, 1, L, D]: that of its pair."""
+    s, columns = given.settings, np.ones((len(given.q), 1, *given.q.shape[2:]))
+    for b in range(len(columns)):
+        found = s.gains(given.query_positions.row(b), "query")
+        for m, pair in enumerate(s.pairs()):
+            columns[b, 0, :, list(pair)] = found[:, m]
+    return columns
 
 
 def _lengths(got: np.ndarray, given: Inputs, bound: np.ndarray) -> float:
     """Of every pair of columns, so that an error in one pair cannot hide behind another."""
-    largest = 0.0
+    largest, gains = 0.0, _gains(given)
     for a, b in given.settings.pairs():
-        found, value = np.hypot(got[..., a], got[..., b]), np.hypot(given.q[..., a], given.q[..., b])
+        found, value = np.hypot(got[..., a], got[..., b]), np.hypot(given.q[..., a], given.q[..., b]) * gains[..., a]
         loose = bound[..., a] + bound[..., b]
         comparison = compare_within(
             found, value, loose, name=f"length of pair ({a}, {b})", allowed=C["rotated"], axes=AXES[QUERY][:3]
         )
-        says = f"the length of columns {a} and {b}, which are a pair, is not kept"
+        kept = "kept" if (gains == 1).all() else f"multiplied by {gains[comparison.worst[0], 0, comparison.worst[2], a]:.4g}"
+        says = f"the length of columns {a} and {b}, which are a pair, is not {kept}"
         largest = max(largest, demand(comparison, says, given.plan))
     return largest
 
@@ -53,17 +66,22 @@ def _origin(subject: Subject, given: Inputs, got: np.ndarray, bound: np.ndarray)
         return 0.0
     comparison = compare_within(
         got[..., at_zero, :],
-        given.q[..., at_zero, :],
+        (given.q * _gains(given))[..., at_zero, :],
         bound[..., at_zero, :],
         name=QUERY,
         allowed=C["rotated"],
         axes=AXES[QUERY],
     )
-    return demand(comparison, "position 0 is not left alone", given.plan)
+    return demand(comparison, "position 0 is turned", given.plan)
 
 
 def _twice(subject: Subject, given: Inputs) -> float:
-    """R(p)·R(p)·x = R(2p)·x, with the same x at every position."""
+    """R(p)·R(p)·x = R(2p)·x, with the same x at every position and their gains taken out."""
+    if getattr(given.settings, "length_dependent", False):
+        if not subject.told_length:
+            return 0.0
+        last = 2 * max(given.query_positions.row(0)) + 1
+        given = prepared(subject, given.plan.but(context_length=max(last, given.plan.context_length or 0)))
     plan, n = given.plan, given.q.shape[2]
     x = np.broadcast_to(given.q[:, :, :1], given.q.shape).copy()
     once = answer(subject, given.but(q=x))[QUERY]
@@ -86,11 +104,17 @@ def _twice(subject: Subject, given: Inputs) -> float:
         there = there.but(q=np.broadcast_to(given.q[:, :, :1], there.q.shape).copy())
         whole, rows = answer(subject, there)[QUERY], np.arange(n)
         doubled = rows if explicit else np.array(positions) - start
-    bound = 2 * bound_of(definition(subject, there)[QUERY], plan.dtype)[..., doubled, :]
+    once_gain, whole_gain = _gains(given)[..., rows, :], _gains(there)[..., doubled, :]
+    bound = 2 * bound_of(definition(subject, there)[QUERY], plan.dtype)[..., doubled, :] / whole_gain
     # Turning mixes the two columns of a pair, so each owes the error of both.
     spread = bound.max(axis=-1, keepdims=True) * np.ones_like(bound)
     comparison = compare_within(
-        twice[..., rows, :], whole[..., doubled, :], spread, name=QUERY, allowed=C["rotated"], axes=AXES[QUERY]
+        twice[..., rows, :] / once_gain**2,
+        whole[..., doubled, :] / whole_gain,
+        spread,
+        name=QUERY,
+        allowed=C["rotated"],
+        axes=AXES[QUERY],
     )
     return demand(comparison, "turning twice by p is not turning once by 2p", plan)
 
@@ -133,7 +157,7 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 LAW = Law(
     name="L14",
     title="a rotation keeps lengths and composes",
-    statement="R(0) = 1, R(p)R(p) = R(2p), pairs keep their length, other columns are untouched, layouts agree when reordered.",
+    statement="R(0) = 1, R(p)R(p) = R(2p), pairs keep their length (times a named gain), layouts agree, other columns stay.",
     check=check,
     plans=_plans,
     applies=_applies,

@@ -31,11 +31,21 @@ def _frequencies(subject: Subject, given: Inputs) -> float:
     if not kept:
         return 0.0
     a, b = (np.array(column) for column in zip(*kept, strict=True))
-    θ = given.settings.frequencies()[: len(kept)]
-    found = np.arctan2(got[b], got[a])
-    expected = np.arctan2(np.sin(θ), np.cos(θ))
-    comparison = compare_within(found, expected, bound[a] + bound[b], name="frequency", allowed=C[want.kind], axes=("pair",))
-    return demand(comparison, "the frequencies, read off at position 1, are not base^(−2m/width)", given.plan)
+    θ, gains = _prescribed(given)
+    found, θ = np.arctan2(got[b], got[a]), θ[: len(kept)]
+    expected, loose = np.arctan2(np.sin(θ), np.cos(θ)), (bound[a] + bound[b]) / gains[: len(kept)]
+    comparison = compare_within(found, expected, loose, name="frequency", allowed=C[want.kind], axes=("pair",))
+    scaled = getattr(given.settings, "scaling", "none")
+    formula = "base^(−2m/width)" if scaled == "none" else f"those of scaling={scaled}"
+    return demand(comparison, f"the frequencies, read off at position 1, are not {formula}", given.plan)
+
+
+def _prescribed(given: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies, and what lengths are multiplied by at position 1."""
+    if given.settings.form == "embedding":
+        return given.settings.frequencies(), np.ones(len(given.settings.frequencies()))
+    positions = given.query_positions.row(0)
+    return given.settings.frequencies(positions.context()), given.settings.gains(positions, "query")[1]
 
 
 def _probe(given: Inputs) -> tuple[np.ndarray, list[tuple[int, int]]]:
@@ -52,8 +62,12 @@ def _probe(given: Inputs) -> tuple[np.ndarray, list[tuple[int, int]]]:
 def _capacity(subject: Subject, given: Inputs) -> float:
     plan, n = given.plan, given.plan.query_length
     more = min(n + plan.extra["longer"], subject.card.max_length or n + plan.extra["longer"])
-    if more <= n:
+    dependent = getattr(given.settings, "length_dependent", False)
+    if more <= n or (dependent and not subject.told_length):
         return 0.0
+    if dependent:
+        plan = plan.but(context_length=more)
+        given = prepared(subject, plan)
     positions = None if plan.query_positions is None else tuple(range(more))
     longer = prepared(subject, plan.but(query_length=more, key_length=more, query_positions=positions, key_positions=positions))
     longer.q[:, :, :n], longer.k[:, :, :n] = given.q, given.k

@@ -8,7 +8,7 @@ from relpos.conformance.judge import LawFailure, bound_of
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.settings import alternatives, legal
+from relpos.conformance.settings import alternatives, bundles, legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -56,7 +56,19 @@ def _pinned(subject: Subject) -> list[Plan]:
         found.append(("mask", "random"))
     if "scale" in subject.asks:
         found.append(("scale", 0.5))
-    return [within_reach(subject, base).but(extra={"option": name, "value": value}) for name, value in found]
+    plans = [within_reach(subject, base).but(extra={"option": name, "value": value}) for name, value in found]
+    return plans + _beside(subject, base)
+
+
+def _beside(subject: Subject, base: Plan) -> list[Plan]:
+    """Options that have a meaning only beside others."""
+    found = []
+    for settings in bundles(subject.cls, subject.free, dict(base.settings)):
+        plan = base.but(settings=settings)
+        alone = {(name, str(value)) for name, value in _values(subject, base)}
+        fresh = [(name, value) for name, value in _values(subject, plan) if (name, str(value)) not in alone]
+        found += [within_reach(subject, plan).but(extra={"option": name, "value": value}) for name, value in fresh]
+    return found
 
 
 def _values(subject: Subject, base: Plan) -> list[tuple[str, object]]:

@@ -83,7 +83,11 @@ def _compared(view: _View, changed: Inputs, axis: int, look, says: str, *, both:
 
 def _turned(positions: Positions) -> Positions:
     rows = positions.array()
-    return Explicit(np.roll(rows, 1, axis=0)) if rows.ndim > 1 else positions
+    if rows.ndim == 1:
+        return positions
+    lengths = [positions.row(b).context_length or -1 for b in range(len(rows))]
+    turned = Explicit(np.roll(rows, 1, axis=0))
+    return turned if -1 in lengths else turned.in_context(np.roll(lengths, 1))
 
 
 def _heads_alike(subject: Subject, plan: Plan) -> bool:

@@ -10,7 +10,7 @@ from relpos.conformance.judge import LawFailure, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import flat, moved, within_reach
 from relpos.conformance.plan import Plan
-from relpos.conformance.settings import SIZES, choices, legal
+from relpos.conformance.settings import SIZES, bundles, choices, legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 
@@ -85,7 +85,8 @@ def _narrow(subject: Subject, base: Plan) -> list[Plan]:
 def _extremes(subject: Subject, base: Plan) -> list[Plan]:
     """Every value that the scheme's settings name as worth trying, a clip of 0 among them."""
     drawn = getattr(subject.cls, "draws", {})
-    found = [{**base.settings, name: value} for name in subject.free for value in drawn.get(name, ())]
+    beside = [dict(base.settings), *bundles(subject.cls, subject.free, dict(base.settings))]
+    found = [{**those, name: value} for those in beside for name in subject.free for value in drawn.get(name, ())]
     return [base.but(settings=settings) for settings in found if legal(subject.cls, settings)]
 
 

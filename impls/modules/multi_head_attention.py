@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as dropped
 
 from relpos.impls._attention import mixed, score, softmax, visible, working
+from relpos.impls._rotation import context_of
 from relpos.impls.modules._checks import check_input, check_positions, refusal, require
 from relpos.impls.modules._masks import Sense, read_mask
 from relpos.impls.modules._past import Past
@@ -209,8 +210,10 @@ class MultiHeadAttention(nn.Module):
 
     def _content(self, q: Tensor, k: Tensor, q_at: Tensor, k_at: Tensor) -> Tensor:
         for rotation in self._of("rotation"):
-            q = rotation.ask("rotate", dtype=q.dtype, x=q, positions=q_at, role="query")
-            k = rotation.ask("rotate", dtype=k.dtype, x=k, positions=k_at, role="key")
+            dependent = getattr(rotation.settings, "length_dependent", False)
+            n = context_of(q_at, k_at) if dependent else None
+            q = rotation.ask("rotate", dtype=q.dtype, x=q, positions=q_at, role="query", sequence_length=n)
+            k = rotation.ask("rotate", dtype=k.dtype, x=k, positions=k_at, role="key", sequence_length=n)
         return score(q, k, self.scale)
 
 
