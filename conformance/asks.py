@@ -11,7 +11,7 @@ from relpos.impls.card import Card
 
 TENSORS = {"q", "k", "v", "x"}
 POSITIONS = {"query_positions", "key_positions", "positions"}
-LENGTHS = {"query_length", "key_length", "offset"}
+LENGTHS = {"query_length", "key_length", "offset", "grid"}
 OTHERS = {
     "settings",
     "params",

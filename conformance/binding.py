@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from relpos.conformance.errors import AdapterError
 from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import torch_dtype
 from relpos.impls.card import Card
-from relpos.spec.positions import Positions
+from relpos.spec.positions import Grid, Positions
 
 
 class Provider:
@@ -39,6 +40,7 @@ class Provider:
             "query_length": lambda: len(self.inputs.query_positions),
             "key_length": lambda: len(self.inputs.key_positions),
             "offset": lambda: int(next(iter(self._own_positions().row(0)), 0)),
+            "grid": lambda: self._grid(),
             "sequence_length": lambda: int(self.inputs.key_positions.array().max(initial=-1)) + 1,
             "mask": self._mask,
             "padding_mask": self._padding_mask,
@@ -84,6 +86,12 @@ class Provider:
 
     def _positions(self, positions: Positions) -> Any:
         return self._whole(positions.array())
+
+    def _grid(self) -> tuple[int, ...]:
+        positions = self._own_positions()
+        if not isinstance(positions, Grid):
+            raise AdapterError("`grid` is the shape of a whole grid, and is asked for without positions.")
+        return positions.shape
 
     def _x(self) -> Any:
         if self.inputs.settings.form == "embedding":

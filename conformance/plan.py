@@ -10,7 +10,7 @@ import numpy as np
 from relpos.conformance.errors import UsageError
 from relpos.conformance.precision import rounded, smallest_normal
 from relpos.spec.contract import SettingsError
-from relpos.spec.positions import Explicit, Positions, Range
+from relpos.spec.positions import Explicit, Grid, Positions, Range
 from relpos.spec.registry import settings_class
 
 # Of η: products of two tiny numbers are still normal ones, so that underflow excuses nothing.
@@ -24,7 +24,8 @@ class Plan:
     """One input of a law.
 
     offset            absolute index of query 0 when key 0 has index 0; used when no positions are listed
-    query_positions   listed positions, one row or one row per sample; None: contiguous
+    query_positions   listed positions, one row or one row per sample; None: contiguous. On several axes, tuples and None
+    grid              (height, width) of the tokens of a whole grid, for schemes whose positions have several axes
     content           "normal" | "one_hot" | "ones" | "tiny" | "zeros" | "loud": what q, k, v and the parameters hold
     mask              "none" | "random" | "padding" | "empty": which keys are hidden besides the causal ones
     extra             what a single law needs besides
@@ -40,6 +41,7 @@ class Plan:
     offset: int = 0
     query_positions: tuple | None = None
     key_positions: tuple | None = None
+    grid: tuple | None = None
     content: str = "normal"
     seed: int = 0
     dtype: str = "float32"
@@ -77,7 +79,18 @@ class Plan:
         for name in sizes:
             if getattr(self, name) is not None and named.get(name, name) not in self.settings:
                 said.append(f"{named.get(name, name)} = {getattr(self, name)}")
-        for name in ("offset", "query_positions", "key_positions", "content", "dtype", "causal", "mask", "scale", "seed"):
+        for name in (
+            "offset",
+            "grid",
+            "query_positions",
+            "key_positions",
+            "content",
+            "dtype",
+            "causal",
+            "mask",
+            "scale",
+            "seed",
+        ):
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
         said += [f"{name} = {_told(value)}" for name, value in self.extra.items() if name not in ("calls", "subset")]
@@ -117,7 +130,7 @@ def inputs(plan: Plan, scheme: str) -> Inputs:
     fill = _Filler(plan)
     q, k, v = fill((B, H, Lq, D)), fill((B, Hkv, Lk, D)), fill((B, Hkv, Lk, D))
     params = {name: fill(shape) for name, shape in settings.parameters().items()}
-    queries, keys = _positions(plan)
+    queries, keys = _positions(plan, settings)
     return Inputs(plan, settings, params, q, k, v, queries, keys, _mask(plan, fill.generator), plan.causal, plan.scale)
 
 
@@ -141,13 +154,16 @@ class _Filler:
         return rounded(normal, self.plan.dtype)
 
 
-def _positions(plan: Plan) -> tuple[Positions, Positions]:
+def _positions(plan: Plan, settings: Any) -> tuple[Positions, Positions]:
+    axes = getattr(settings, "axes", 1)
     queries: Positions = Range(plan.offset, plan.query_length)
     keys: Positions = Range(0, plan.key_length)
+    if plan.grid is not None:
+        queries = keys = Grid(plan.grid, getattr(settings, "special", 0))
     if plan.query_positions is not None:
-        queries = Explicit(np.array(plan.query_positions, dtype=np.int64))
+        queries = Explicit(plan.query_positions, axes=axes)
     if plan.key_positions is not None:
-        keys = Explicit(np.array(plan.key_positions, dtype=np.int64))
+        keys = Explicit(plan.key_positions, axes=axes)
     return queries, keys
 
 

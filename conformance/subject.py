@@ -47,8 +47,14 @@ class Subject:
 
     @property
     def asks(self) -> frozenset[str]:
-        """Our names of everything it asks for, when it is built or called."""
-        return self.called_with.ours | (self.built_with.ours if self.built_with else frozenset())
+        """Our names of everything it asks for, when it is built or called; on several axes nothing is causal."""
+        asked = self.called_with.ours | (self.built_with.ours if self.built_with else frozenset())
+        return asked - {"causal"} if self.on_grid else asked
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether positions of its scheme have several axes."""
+        return hasattr(self.cls, "axes")
 
     @property
     def unbound(self) -> tuple[str, ...]:
@@ -172,7 +178,7 @@ def _is_builder(target: Callable[..., Any], card: Card, cls: type[Any]) -> bool:
     """A function that asks for settings and parameters only builds the real implementation (a score_mod, a closure)."""
     names = {card.rename.get(n, n) for n, p in inspect.signature(target).parameters.items() if p.default is p.empty}
     about_input = TENSORS | POSITIONS | LENGTHS | {"mask", "padding_mask", "causal", "role", "sequence_length"}
-    return not names & about_input and bool(names)
+    return not names & about_input and bool(names) and not hasattr(cls, "axes")  # a whole window needs no positions
 
 
 def _read(target: Any, kind: Kind, card: Card, cls: type[Any], spec: str) -> tuple[Asks | None, Asks]:

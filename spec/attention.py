@@ -10,7 +10,8 @@ scale   1/√D, or the scheme's own, unless given; it multiplies q·k once (and 
 Edges, by decision:
     mask          boolean, True = may attend, [Lq, Lk], [B, Lq, Lk], [B, 1, Lq, Lk] or [B, H, Lq, Lk]
     causal        hides a key whose position is greater than the query's: the positions decide, not the indices, so
-                  the corner for Lq ≠ Lk is whatever the positions say (`corner` names the two usual ones)
+                  the corner for Lq ≠ Lk is whatever the positions say (`corner` names the two usual ones); refused for
+                  positions on several axes, which have no before and after
     segments      a pair in different segments is hidden
     empty rows    a query with no allowed key has weights 0 and output 0, never NaN
     embeddings    are added to queries, keys and values alike (with q = k = v = x: attention over x + e)
@@ -51,6 +52,11 @@ def allowed(
     causal: bool = False,
 ) -> np.ndarray:
     """Which query may attend to which key, boolean [B, H, Lq, Lk]."""
+    if causal and query_positions.axes > 1:
+        raise PositionError(
+            f"attention: `causal` needs positions on one axis, got {query_positions.axes}: there is no before and after. "
+            "Hide keys with `mask`."
+        )
     visible = np.ones(shape, dtype=bool)
     if mask is not None:
         visible &= _checked_mask(mask, shape)
@@ -209,9 +215,13 @@ def _check_sizes(settings: Any, q: np.ndarray, k: np.ndarray, query_positions: P
         ("query_positions", query_positions, q.shape[2]),
         ("key_positions", key_positions, k.shape[2]),
     ):
+        axes = getattr(settings, "axes", positions.axes if settings.form == "none" else 1)
+        if positions.axes != axes:
+            wanted = f"{axes} axes, as {scheme_name(settings)} says" if axes > 1 else f"one axis for {scheme_name(settings)}"
+            raise PositionError(f"attention: `{name}` must have {wanted}, got {positions.axes}.")
         if len(positions) != length:
             raise PositionError(f"attention: `{name}` must list {length} positions, one per row, got {len(positions)}.")
-        if positions.array().ndim == 2 and len(positions.array()) != len(q):
+        if positions.per_sample and len(positions.array()) != len(q):
             rows = len(positions.array())
             raise PositionError(f"attention: `{name}` must have one row per sample, {len(q)}, got {rows}.")
     if len(k) != len(q):

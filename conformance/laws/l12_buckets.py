@@ -172,6 +172,8 @@ def _pinned(subject: Subject) -> list[Plan]:
 
 
 def _applies(subject: Subject) -> str | None:
+    if subject.on_grid:
+        return "rows of a table on several axes are judged by L13"
     table = hasattr(subject.cls, "row") and "table" in cls_parameters(subject.cls)
     return None if table else "the scheme has no table of numbers per distance"
 

@@ -82,8 +82,7 @@ def _compared(view: _View, changed: Inputs, axis: int, look, says: str, *, both:
 
 
 def _turned(positions: Positions) -> Positions:
-    rows = positions.array()
-    return Explicit(np.roll(rows, 1, axis=0)) if rows.ndim > 1 else positions
+    return Explicit(np.roll(positions.array(), 1, axis=0), axes=positions.axes) if positions.per_sample else positions
 
 
 def _heads_alike(subject: Subject, plan: Plan) -> bool:
