@@ -24,6 +24,7 @@ OTHERS = {
     "device",
     "sequence_length",
     "num_kv_heads",
+    "source_window",
 }
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")

@@ -69,9 +69,11 @@ def drawn(draw: st.DrawFn, subject: Subject, values: dict[str, Any], sizes: dict
 
 
 def _tokens(draw: st.DrawFn, settings: Any, corner: tuple[int, ...], n: int) -> tuple:
-    first = [None] if getattr(settings, "special", 0) and draw(st.booleans()) else []
     sizes = tuple(zip(corner, settings.window_size, strict=True))
-    return (*first, *(tuple(c + draw(st.integers(0, W - 1)) for c, W in sizes) for _ in range(n - len(first))))
+    places = [tuple(c + draw(st.integers(0, W - 1)) for c, W in sizes) for _ in range(n)]
+    if getattr(settings, "special", 0) and draw(st.booleans()):
+        places[0] = None
+    return tuple(places)
 
 
 def pinned(subject: Subject, base: Plan) -> list[Plan]:

@@ -54,6 +54,8 @@ def smoke_plan(subject: Subject, **changes: int) -> Plan:
 
 def smoke(subject: Subject) -> Subject:
     """The subject once it has answered; tries NumPy arrays where torch tensors are refused. AdapterError otherwise."""
+    if subject.kind == "resizer":
+        return subject  # what it returns is looked at by its law
     try:
         return _ran(subject)
     except AdapterError:

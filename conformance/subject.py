@@ -11,7 +11,7 @@ from relpos.conformance.settings import SIZES, legal, shapes_depend_on, sized, s
 from relpos.impls.card import Card, CardError
 from relpos.spec.registry import settings_class
 
-Kind = str  # "function" | "builder" | "module" | "decoder" | "score_mod"
+Kind = str  # "function" | "builder" | "module" | "decoder" | "score_mod" | "resizer"
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,7 @@ def plug_in(
         cls(**sized(cls, fixed))  # raises the scheme's own message
     kind = _kind(target, card, cls)
     built, called = _read(target, kind, card, cls, spec)
+    kind = "resizer" if "source_window" in called.ours else kind
     subject = Subject(spec, card.scheme, target, kind, card, built, called, dict(given or {}), "", device=device)
     return subject.but(level=_level(subject))
 
@@ -211,6 +212,8 @@ def _level(subject: Subject) -> str:
     form = subject.form
     if subject.card.level is not None:
         return subject.card.level
+    if subject.kind == "resizer":
+        return "table"
     if subject.kind == "decoder" or "v" in asks:
         return "attention"
     if subject.kind in ("score_mod", "builder") or form in ("none", "logits"):

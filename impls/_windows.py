@@ -9,7 +9,7 @@ from math import prod
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import interpolate, pad
 
 from relpos.impls._attention import working
 from relpos.spec.positions import NOWHERE
@@ -71,3 +71,16 @@ def looked_up(table: Tensor, row: Tensor) -> Tensor:
     columns = pad(pad(columns, (0, 1)), (0, 1), value=torch.nan)
     found = columns.index_select(1, row.reshape(-1))
     return found.view(found.shape[0], *row.shape).movedim(0, -3)
+
+
+def resized(table: Tensor, source_window: Sequence[int], window_size: Sequence[int]) -> Tensor:
+    """A table [(2W_1 − 1)(2W_2 − 1) + special, H] for another window, by cubic interpolation; special rows as they are.
+
+    Offsets keep their order and the middle stays in the middle; sides need not be equal.
+    """
+    if len(source_window) != 2 or len(window_size) != 2:
+        raise NotImplementedError(f"`window_size` must have two axes to be resized, got {source_window} and {window_size}.")
+    offsets, special = table[: length(source_window)], table[length(source_window) :]
+    image = offsets.to(working(table.dtype)).T.unflatten(-1, [2 * W - 1 for W in source_window])
+    image = interpolate(image[None], size=[2 * W - 1 for W in window_size], mode="bicubic", align_corners=False)[0]
+    return torch.cat([image.flatten(1).T.to(table.dtype), special])

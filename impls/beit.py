@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from relpos.impls._attention import DTYPES, attend
 from relpos.impls._tables import INIT_STD
-from relpos.impls._windows import Index, grid, length, looked_up, nowhere, rows
+from relpos.impls._windows import Index, grid, length, looked_up, nowhere, resized, rows
 from relpos.impls.card import implements
 from relpos.spec.beit import BEiT
 
@@ -72,6 +72,12 @@ def attention(
     """Attention [B, H, Lq, D]; q [B, H, Lq, D], k and v [B, Hkv, Lk, D], positions [L, n] or [B, L, n]."""
     added = looked_up(table, _rows(settings, query_positions, key_positions))
     return attend(q, k, v, bias=added, visible=mask, scale=scale)
+
+
+@implements("beit")
+def resize(table: Tensor, source_window: Sequence[int], window_size: Sequence[int]) -> Tensor:
+    """The table for another grid of patches: cubic interpolation over offsets, rows of the class token as they are."""
+    return resized(table, source_window, window_size)
 
 
 def _rows(settings: BEiT, query_positions: Tensor, key_positions: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from relpos.impls._attention import DTYPES, attend
 from relpos.impls._tables import INIT_STD
-from relpos.impls._windows import Index, grid, length, looked_up, nowhere, rows
+from relpos.impls._windows import Index, grid, length, looked_up, nowhere, resized, rows
 from relpos.impls.card import implements
 from relpos.spec.swin import Swin
 
@@ -84,6 +84,12 @@ class WindowAttention(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, scale: float | None = None) -> Tensor:
         added = self.bias(self.bias.settings.window_size)
         return attend(q, k, v, bias=added, visible=mask, scale=scale)
+
+
+@implements("swin")
+def resize(table: Tensor, source_window: Sequence[int], window_size: Sequence[int]) -> Tensor:
+    """The table for another window: cubic interpolation over offsets, as the authors load another window."""
+    return resized(table, source_window, window_size)
 
 
 def same_region(segments: Tensor) -> Tensor:

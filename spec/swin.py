@@ -30,7 +30,6 @@ TensorFlow, and timm's port, look up KEY minus QUERY in a table [H, 2W_1 − 1, 
 """
 
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 from typing import ClassVar, Literal
 
@@ -114,11 +113,12 @@ class Swin:
                 )
         shift = self.shift_of(size, shift)
         places, regions = [], []
-        for corner in product(*(range(0, n, W) for n, W in zip(size, self.window_size, strict=True))):
+        for window in np.ndindex(*(n // W for n, W in zip(size, self.window_size, strict=True))):
             for place in np.ndindex(*self.window_size):
                 region = 0
-                for c, p, n, W in zip(corner, place, size, self.window_size, strict=True):
-                    region = 3 * region + (0 if c + p < n - W else 1 if c + p < n - shift else 2)
+                for w, p, n, W in zip(window, place, size, self.window_size, strict=True):
+                    t = w * W + p
+                    region = 3 * region + (0 if t < n - W else 1 if t < n - shift else 2)
                 places.append(place)
                 regions.append(region)
         N = prod(self.window_size)
