@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from relpos.conformance.calling import Instance, matched_parameters
+from relpos.conformance.derivatives import derivatives
 from relpos.conformance.errors import Raised
 from relpos.conformance.expected import Expected, expected, parts, scale_of
 from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
@@ -124,12 +125,15 @@ def _through_vectors(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray,
     x = getattr(given, name)
     value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
     zero, u = given.but(**{name: np.zeros_like(x)}), units(given.plan.dtype).u
-    base = _score(zero)
+    base, derive = _score(zero), derivatives(given.settings)
     for c in range(x.shape[-1]):
         unit = np.zeros_like(x)
         unit[..., c] = 1.0
         moved = given.but(**{name: unit})
         J, size = _change(_score(moved), base), _score_size(moved)
+        if derive is not None:
+            J, S = derive.of_vectors(given, name, c)
+            size = Size(S, np.zeros_like(S), size.n)
         value[..., c] = _fold(flow.G * J, name, x.shape)
         # Where G and J are both 0 exactly, the product of their errors is what is left.
         M[..., c] = _fold(flow.M * (np.abs(J) + u * size.M) + np.abs(flow.G) * size.M, name, x.shape)
@@ -163,6 +167,9 @@ def _through_values(given: Inputs, flow: _Flow) -> tuple[np.ndarray, np.ndarray,
 
 def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     table = given.params[name]
+    if (derive := derivatives(given.settings)) is not None:
+        J, S = derive.of_parameter(given, name)
+        return _summed(flow.G, J), _summed(flow.M + np.abs(flow.G), S), _summed(flow.P, np.abs(J))
     value, M, P = np.zeros_like(table), np.zeros_like(table), np.zeros_like(table)
     nothing = {n: np.zeros_like(p) for n, p in given.params.items()}
     base = _score(given.but(params=nothing))
@@ -207,6 +214,11 @@ def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]
 
 def _of_bias(given: Inputs, name: str, g: np.ndarray) -> Expected:
     """A learned table enters a bias linearly: one entry at a time, the cotangent summed over the pairs that use it."""
+    if (derive := derivatives(given.settings)) is not None:
+        J, S = derive.of_parameter(given, name, bias=True)
+        g = g.reshape(-1, *g.shape[-3:])  # one bias for all samples, or one each
+        value, M = _summed(g, J[: len(g)]), _summed(np.abs(g), S[: len(g)])
+        return Expected(f"gradient of {name}", "gradient", value, Size(M, np.zeros_like(M), g.size))
     table, nothing = given.params[name], {n: np.zeros_like(p) for n, p in given.params.items()}
     value, M = np.zeros_like(table), np.zeros_like(table)
     base = expected(given.but(params=nothing), "contribution")["bias"].value
@@ -216,6 +228,11 @@ def _of_bias(given: Inputs, name: str, g: np.ndarray) -> Expected:
         J = _change(expected(given.but(params=unit), "contribution")["bias"].value, base)
         value[cell], M[cell] = (g * J).sum(), (np.abs(g) * np.abs(J)).sum()
     return Expected(f"gradient of {name}", "gradient", value, Size(M, np.zeros_like(M), g.size))
+
+
+def _summed(cells: np.ndarray, J: np.ndarray) -> np.ndarray:
+    """Σ over samples, heads and pairs of cells [B, H, Lq, Lk] times J [B, …, H, Lq, Lk]."""
+    return np.einsum("bhij,b...hij->...", cells, J)
 
 
 def _score(given: Inputs) -> np.ndarray:

@@ -6,6 +6,7 @@
     logits      M = scale·Σ|q||k| + |position term|         P = scale·Σ of the P of one side times the magnitude of the other
     output      M = Σ_j w_j·|v_j| + Σ_j w_j·(2 + M_j)·|v_j − out|          P = Σ_j w_j·P_j·|v_j − out|
 
+A scheme that owns its content term says in `content_magnitude` what stands for scale·Σ|q||k|.
 M_j, P_j are those of the logits. (2 + |ln θ|): pθ is one product, and θ = base^x amplifies the rounding of x by |x|·ln base
 = |ln θ|. In the output, a logit that is off by δ moves its weight by w·δ against the mean, hence |v_j − out|.
 """
@@ -89,7 +90,10 @@ def logits_size(
     """Of the complete score [B, H, Lq, Lk]."""
     k = repeated(k, q.shape[1])
     left, right = placed_size(settings, q, query_positions, "query"), placed_size(settings, k, key_positions, "key")
-    M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
+    if hasattr(settings, "content"):
+        M = np.stack([settings.content_magnitude(params, q[b], k[b]) for b in range(len(q))])
+    else:
+        M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
     P = abs(scale) * (left.P @ right.M.swapaxes(-1, -2) + left.M @ right.P.swapaxes(-1, -2))
     for b in range(len(q)):
         M[b] += _term_magnitude(settings, params, q[b], k[b], query_positions.row(b), key_positions.row(b), scale)

@@ -5,7 +5,8 @@
     out[b, h, i]      = Σ_j weight[b, h, i, j] · v[b, g, j]  +  position value term
 
 q       [B, H, Lq, D]     k, v [B, Hkv, Lk, D] with H a multiple of Hkv: query head h reads g = h // (H / Hkv)
-scale   1/√D, or the scheme's own, unless given; it multiplies q·k once (and the position term only where the scheme says so)
+scale   1/√D, or the scheme's own, unless given; it multiplies q·k once (and the position term only where the scheme says so).
+        A scheme that owns its content term, `content(params, q, k)` in place of scale · q·k, has none
 
 Edges, by decision:
     mask          boolean, True = may attend, [Lq, Lk], [B, Lq, Lk], [B, 1, Lq, Lk] or [B, H, Lq, Lk]
@@ -134,6 +135,8 @@ def logits(
     term = position_term(settings, params, q, k, query_positions, key_positions, scale)
     q, k = placed(settings, q, query_positions, "query"), placed(settings, k, key_positions, "key")
     score = np.zeros((*q.shape[:3], k.shape[2]))
+    if hasattr(settings, "content"):
+        return term + np.stack([settings.content(params, q[b], k[b]) for b in range(len(q))])
     for b, h, i, j in np.ndindex(score.shape):
         score[b, h, i, j] = scale * np.dot(q[b, h, i], k[b, h, j]) + term[b, h, i, j]
     return score

@@ -16,6 +16,7 @@ and one definition, by form:
     logits        logits(params, q, k, query_positions, key_positions, *, scale) -> [H, Lq, Lk], position terms only
                   values(params, weights, query_positions, key_positions)  -> [H, Lq, D], added to the output
 
+A scheme may own its content term, `content(params, q, k) -> [H, Lq, Lk]` in place of scale · q·k, with a `content_magnitude`.
 A bias may also say how large the terms are that a computer rounds on the way, `magnitude(...)` like `bias(...)`; without
 it that is |bias|. Rotations and embeddings say it with `frequencies()` and `pairs()` or `columns()`.
 
