@@ -15,7 +15,7 @@ from relpos.conformance.subject import Subject
 
 STEP = 1 / 16  # between rows of the ramp: every number is exact in 16 bits, powers of e to 250 rows stay within float32
 SLACK = 0.25  # of a row; numbers between rows are no row
-WINDOWS = ((2, 3), (3, 2), (1, 4), (4, 1), (3, 3), (1, 1), (5, 7), (2, 1, 3))
+WINDOWS = ((2, 3), (3, 2), (1, 4), (4, 1), (3, 3), (1, 1), (5, 7), (9, 9), (2, 1, 3))
 
 
 def check(subject: Subject, plan: Plan) -> float:
