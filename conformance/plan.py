@@ -93,7 +93,11 @@ class Plan:
         ):
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
-        said += [f"{name} = {_told(value)}" for name, value in self.extra.items() if name not in ("calls", "subset")]
+        said += [
+            f"{name} = {value if name.endswith('_window') else _told(value)}"
+            for name, value in self.extra.items()
+            if name not in ("calls", "subset")
+        ]
         after = [f"; then {Plan.from_json(call).describe()}" for call in self.extra.get("calls", ())]
         return ", ".join(said) + "".join(after)
 

@@ -23,9 +23,10 @@ CULPRITS = [
     ("L1", "clipped"), ("L1", "two_mistakes"), ("L1", "unheard_of"), ("L2", "first_query_differs"), ("L3", "offset_lost"),
     ("L4", "Kept"), ("L4", "HandsOut"), ("L4", "writes_into_q"), ("L5", "first_key_open"), ("L6", "key_only"),
     ("L7", "wrong_corner"), ("L8", "uniform_when_empty"), ("L8", "nan_when_empty"), ("L8", "poisoned"), ("L10", "geometric"),
-    ("L11", "rewarded"), ("L11", "exchanged"), ("L12", "last_bucket_late"), ("L14", "lengthened"), ("L15", "other_frequencies"),
+    ("L11", "rewarded"), ("L11", "exchanged"), ("L12", "last_bucket_late"), ("L13", "height_for_width"),
+    ("L14", "lengthened"), ("L15", "other_frequencies"),
     ("L16", "exponent_unread"), ("L18", "counted_in_dtype"), ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"),
-    ("L21", "samples_mixed"), ("L26", "even_only"), ("L29", "scaled_twice"),
+    ("L21", "samples_mixed"), ("L26", "even_only"), ("L29", "scaled_twice"), ("L31", "cut_to_size"),
 ]  # fmt: skip
 every_culprit = pytest.mark.parametrize(("name", "culprit"), CULPRITS, ids=[f"{law}-{name}" for law, name in CULPRITS])
 

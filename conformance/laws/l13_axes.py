@@ -1,5 +1,6 @@
 """L13: on several axes every offset reads its own row; rows are whole numbers and compared exactly."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import sized
 from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import units
 
 STEP = 1 / 16  # between rows of the ramp: every number is exact in 16 bits, powers of e to 250 rows stay within float32
 SLACK = 0.25  # of a row; numbers between rows are no row
@@ -23,9 +25,16 @@ def check(subject: Subject, plan: Plan) -> float:
     given = _probe(prepared(subject, plan))
     want = given.settings.rows(given.query_positions.row(0), given.key_positions.row(0))
     got = _read(subject, given, want)
-    found = compare_within(got, np.broadcast_to(want, got.shape), np.ones(got.shape), name="row", allowed=SLACK, axes=AXES)
+    u = units(plan.dtype).u
+    found = compare_within(
+        got, np.broadcast_to(want, got.shape), np.full(got.shape, u), name="row", allowed=SLACK / u, axes=AXES
+    )
     if not found.ok:
-        raise LawFailure(_words(given, got[found.worst[0]], want), plan=plan, comparison=found)
+        head = found.worst[0]
+        says, cell = _words(given, got[head], want)
+        shown = found.units.copy()
+        shown[head, *cell] = np.inf  # the table shows the offset that the words are about
+        raise LawFailure(says, plan=plan, comparison=replace(found, units=shown))
     return 0.0
 
 
@@ -51,7 +60,8 @@ def _read(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
         return (score - score[..., :1]) / STEP + want[:, :1]
 
 
-def _words(given: Inputs, got: np.ndarray, want: np.ndarray) -> str:
+def _words(given: Inputs, got: np.ndarray, want: np.ndarray) -> tuple[str, tuple[int, int]]:
+    """What is wrong at the smallest offset, and where that is."""
     queries, keys = list(given.query_positions.row(0)), list(given.key_positions.row(0))
     read: dict[Any, dict[int, Any]] = {}  # row that is read → right rows, and an offset of each
     offsets, wrong = {}, {}
@@ -61,16 +71,17 @@ def _words(given: Inputs, got: np.ndarray, want: np.ndarray) -> str:
             offsets[offset] = got[a, b]
             read.setdefault(_whole(got[a, b]), {})[int(want[a, b])] = offset
             if not abs(got[a, b] - want[a, b]) <= SLACK:
-                wrong[offset] = (got[a, b], want[a, b])
+                wrong.setdefault(offset, (a, b))
     first = min(wrong, key=lambda d: (isinstance(d, str), sum(map(abs, d)) if isinstance(d, tuple) else 0))
-    says = f"at {_spoken(first)} {_row(wrong[first][0])} is read in place of {_row(wrong[first][1])}"
+    cell = wrong[first]
+    says = f"at {_spoken(first)} {_row(got[cell])} is read in place of {_row(want[cell])}"
     twice = [(row, list(there.values())) for row, there in read.items() if row is not None and len(there) > 1]
     if twice:
         row, (one, other, *_) = twice[0]
         says += f"; {_spoken(one)} and {_spoken(other)} both read row {row}"
     if given.settings.axes == 2 and _exchanged(offsets, given):
         says += "; the steps of the two axes are exchanged"
-    return says + (f"; {len(wrong) - 1} more are wrong" if len(wrong) > 1 else "")
+    return says + (f"; {len(wrong) - 1} more are wrong" if len(wrong) > 1 else ""), cell
 
 
 def _exchanged(offsets: dict[Any, float], given: Inputs) -> bool:

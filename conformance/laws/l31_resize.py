@@ -18,13 +18,14 @@ from relpos.conformance.tolerance import C, units
 
 TAPS = 4  # numbers that a cubic interpolation weighs along one axis
 PAIRS = (((2, 3), (2, 3)), ((2, 3), (3, 2)), ((3, 2), (4, 5)), ((4, 5), (2, 3)), ((7, 7), (12, 12)), ((1, 3), (2, 5)))
+NTH = ("first", "second", "third")
 Windows = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def check(subject: Subject, plan: Plan) -> float:
     """One table and its flips, heads in another order, and tables that vary along one axis."""
     given = prepared(subject, plan)
-    windows = (plan.extra["source"], plan.settings["window_size"])
+    windows = (plan.extra["source_window"], plan.settings["window_size"])
     table = _drawn(subject, plan, windows[0])
     image, special = _split(_resized(subject, given, table, windows), windows[1])
     before, kept = _split(table, windows[0])
@@ -68,7 +69,7 @@ def _same(got: np.ndarray, want: np.ndarray, table: np.ndarray, plan: Plan, says
     """Both are weighted means of the same numbers: TAPS products per axis, weights not larger than 1, on either side."""
     axes = got.ndim - 1
     bound = np.full(got.shape, 2 * units(plan.dtype).u * TAPS**axes * np.abs(table).max(initial=0))
-    names = ("row", "head") if axes == 1 else (*(f"axis {n}" for n in range(axes)), "head")
+    names = ("row", "head") if axes == 1 else (*(f"{NTH[n]} axis" for n in range(axes)), "head")
     return demand(compare_within(got, want, bound, name="table", allowed=C["bias"], axes=names), says, plan)
 
 
@@ -100,7 +101,7 @@ def _pinned(subject: Subject) -> list[Plan]:
     found = []
     for source, target in PAIRS:
         settings = sized(subject.cls, {**subject.fixed, "num_heads": 3, "window_size": target})
-        found.append(Plan(settings=settings, heads=3, grid=target, seed=1, extra={"source": source}))
+        found.append(Plan(settings=settings, heads=3, seed=1, extra={"source_window": source}))
     return found
 
 
