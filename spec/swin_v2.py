@@ -10,8 +10,8 @@ W_a     `pretrained_window_size` where given, else `window_size`, first axis fir
 U, b    `cpb_in` [hidden, n] and `cpb_bias` [hidden];   V  `cpb_out` [H, hidden], without a bias;   τ  `logit_scale` [H]
 scale   none: the cosine has its own temperature, one per head, at most 100 times; the bias lies between 0 and 16
 edges   at |d_a| = W_a − 1 the coordinate is log2 9 / 3 = 1.057, not 1; beyond, it grows on, so every offset is defined. A
-        window of 1 on an axis divides by max(W_a − 1, 1), as timm does; the authors' code has NaN there. A query or key of
-        length 0 has cosine 0. A token without a position has bias 0 on both sides
+        window of 1 on an axis divides by max(W_a − 1, 1), as timm does; the authors' code has NaN there. A query or key
+        shorter than 10⁻¹² counts as that long, so that a length of 0 has cosine 0. A token without a position has bias 0
 
 A scheme of its own beside swin, not a version of it: it learns other tensors and owns its content term.
 
@@ -35,6 +35,7 @@ from relpos.spec.contract import Form, check_fields, require
 from relpos.spec.positions import Positions
 
 LARGEST = log(100)  # of τ
+SHORTEST = 1e-12  # of a query or key
 Place = tuple[int, ...] | None  # None: a token without a position
 
 
@@ -114,8 +115,8 @@ class SwinV2:
         """cos(q_i, k_j) · exp(min(τ_h, ln 100)) in place of scale · q·k, [H, Lq, Lk]; q and k [H, L, D]."""
         content = np.zeros((len(q), q.shape[1], k.shape[1]))
         for h, i, j in np.ndindex(content.shape):
-            lengths = np.linalg.norm(q[h, i]) * np.linalg.norm(k[h, j])
-            cosine = q[h, i] @ k[h, j] / lengths if lengths > 0 else 0.0
+            lengths = max(np.linalg.norm(q[h, i]), SHORTEST), max(np.linalg.norm(k[h, j]), SHORTEST)
+            cosine = (q[h, i] / lengths[0]) @ (k[h, j] / lengths[1])
             content[h, i, j] = cosine * exp(min(params["logit_scale"][h], LARGEST))
         return content
 

@@ -12,7 +12,7 @@ import numpy as np
 from relpos.conformance.plan import Inputs
 from relpos.spec.attention import repeated
 from relpos.spec.positions import Positions
-from relpos.spec.swin_v2 import LARGEST
+from relpos.spec.swin_v2 import LARGEST, SHORTEST
 
 
 def of_parameter(given: Inputs, name: str, *, bias: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -26,13 +26,14 @@ def of_parameter(given: Inputs, name: str, *, bias: bool = False) -> tuple[np.nd
 def of_vectors(given: Inputs, name: str, column: int) -> tuple[np.ndarray, np.ndarray]:
     """J and S of one column of q or k, [B, H, Lq, Lk]."""
     q, k = given.q, repeated(given.k, given.q.shape[1])
-    lengths = np.linalg.norm(q, axis=-1)[..., None], np.linalg.norm(k, axis=-1)[..., None]
+    lengths = [np.maximum(np.linalg.norm(x, axis=-1)[..., None], SHORTEST) for x in (q, k)]
     q, k = q / lengths[0], k / lengths[1]
     own, other = q[..., column][..., None], k[..., column][..., None, :]
     length = lengths[0]
     if name == "k":
         own, other, length = other, own, lengths[1].swapaxes(-1, -2)
     τ = np.minimum(given.params["logit_scale"], LARGEST)[:, None, None]
+    own = np.where(length > SHORTEST, own, 0.0)  # a length that is fixed does not move
     cosine, size = q @ k.swapaxes(-1, -2), np.abs(q) @ np.abs(k).swapaxes(-1, -2)
     J = np.exp(τ) * (other - cosine * own) / length
     return J, np.exp(τ) * (3 + np.abs(τ)) * (np.abs(other) + size * np.abs(own)) / length
