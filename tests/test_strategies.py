@@ -66,7 +66,8 @@ def test_sizes_lean_to_pairwise_distinct(label):
 
 def _sizes(subject, plan):
     """Sizes of the axes that there are: queries and keys are one where it takes one length."""
-    sizes = [plan.heads, plan.key_length, plan.head_dim]
+    whole = subject.on_grid and subject.positions == "contiguous"  # its tokens are those of the window
+    sizes = [plan.heads, plan.head_dim, *([] if whole else [plan.key_length])]
     sizes += [] if subject.one_length or subject.kind == "decoder" else [plan.query_length]
     has_samples = {"q", "x"} & subject.asks or subject.card.positions == "per_row"
     return sizes + ([plan.batch] if has_samples else [])
