@@ -91,7 +91,7 @@ COMPLAINTS = [
     ),
     (
         ("check", f"{FILE}:press", "--scheme", "alibbi"),
-        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, clipped, ",
+        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, ",
     ),
     (
         check("press", "--set", "n_heads=3"),
