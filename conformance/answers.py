@@ -57,7 +57,9 @@ def comparisons(subject: Subject, given: Inputs, got: dict[str, np.ndarray], *, 
 
 
 def past(given: Inputs, shape: tuple[int, ...]) -> np.ndarray:
-    """Cells a causal softmax can see, broadcast to a bias or logits array."""
+    """Cells a causal softmax can see, broadcast to a bias or logits array; all, where positions have several axes."""
+    if given.query_positions.axes > 1:
+        return np.ones(shape, dtype=bool)
     causal = visible(given.but(causal=True))
     return np.broadcast_to(causal[0] if len(shape) == 3 else causal, shape)
 

@@ -11,7 +11,7 @@ from relpos.impls.card import Card
 
 TENSORS = {"q", "k", "v", "x"}
 POSITIONS = {"query_positions", "key_positions", "positions"}
-LENGTHS = {"query_length", "key_length", "offset"}
+LENGTHS = {"query_length", "key_length", "offset", "grid"}
 OTHERS = {
     "settings",
     "params",
@@ -25,6 +25,7 @@ OTHERS = {
     "sequence_length",
     "num_kv_heads",
     "head_indices",
+    "source_window",
 }
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")

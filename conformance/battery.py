@@ -3,6 +3,7 @@
 A shrunk input fits many mistakes; these fit few. Every entry is a plan that the subject can be given.
 """
 
+from relpos.conformance import grids
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.smoke import smoke_plan
@@ -29,6 +30,8 @@ def battery(subject: Subject, **sizes: int) -> list[Plan]:
 
 def _one_step(subject: Subject, base: Plan) -> Plan:
     """One query at the end of the keys: a decode step."""
+    if subject.on_grid:
+        return grids.one_token(subject, base)[-1].but(seed=4)
     explicit = base.query_positions is not None
     last = base.key_length - 1
     told = subject.positions != "contiguous" or subject.card.corner == "bottom-right"
@@ -38,6 +41,8 @@ def _one_step(subject: Subject, base: Plan) -> Plan:
 
 
 def _long(subject: Subject, base: Plan) -> Plan:
+    if subject.on_grid:
+        return grids.long(subject, base)
     n = min(LONG, subject.card.max_length or LONG)
     explicit = base.query_positions is not None
     positions = tuple(range(n)) if explicit else None

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from relpos.conformance.errors import AdapterError
 from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import torch_dtype
 from relpos.impls.card import Card
-from relpos.spec.positions import Positions, in_one_context
+from relpos.spec.positions import Grid, Positions, in_one_context
 
 # The same numbers at other places in memory, [B, H, L, D] or [B, L, H, D].
 STORAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -56,6 +57,7 @@ class Provider:
             "query_length": lambda: len(self.inputs.query_positions),
             "key_length": lambda: len(self.inputs.key_positions),
             "offset": lambda: int(next(iter(self._own_positions().row(0)), 0)),
+            "grid": lambda: self._grid(),
             "sequence_length": self._sequence_length,
             "mask": self._mask,
             "padding_mask": self._padding_mask,
@@ -115,6 +117,12 @@ class Provider:
         pair, B = (self.inputs.query_positions, self.inputs.key_positions), self.inputs.plan.batch
         lengths = [in_one_context(*pair, B)[0].row(b).context() for b in range(B)]
         return lengths[0] if all(p.array().ndim == 1 for p in pair) else self._whole(np.array(lengths))
+
+    def _grid(self) -> tuple[int, ...]:
+        positions = self._own_positions()
+        if not isinstance(positions, Grid):
+            raise AdapterError("`grid` is the shape of a whole grid, and is asked for without positions.")
+        return positions.shape
 
     def _x(self) -> Any:
         if self.inputs.settings.form == "embedding":

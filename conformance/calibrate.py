@@ -99,6 +99,7 @@ def main(inputs: int) -> None:
     torch.set_num_threads(1)
     found: Found = {}
     subjects = [plug_in(load(spec), spec=spec) for spec in builtins().values()]
+    subjects = [subject for subject in subjects if subject.kind != "resizer"]  # its law has a bound of its own
     subjects += [plug_in(function, spec=f"rewriting {function.__name__}") for function in REWRITINGS]
     with console.progress_bar() as bar:
         task = bar.add_task("calibrating", total=len(subjects))

@@ -78,6 +78,8 @@ class Instance:
         if subject.kind == "decoder":
             return {"output": self._steps(inputs, provider)}
         if subject.scores:
+            if subject.on_grid:
+                raise AdapterError(f"{subject.spec} is told indices, but positions here have several axes: ask for them.")
             if not score_mod_like(self.target):
                 raise AdapterError(
                     f"{subject.spec} asks for nothing that a call brings (positions, lengths, tensors), so it should build a "

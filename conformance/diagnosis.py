@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from relpos.conformance import grids
 from relpos.conformance.answers import answer, comparisons, definition, prepared
 from relpos.conformance.battery import battery
 from relpos.conformance.errors import AdapterError, Raised, Refused, UsageError
@@ -38,6 +39,8 @@ class Diagnosis:
 
 def diagnose(subject: Subject) -> Diagnosis:
     """All faults and named settings whose answers are the subject's on every input of the battery."""
+    if subject.kind == "resizer":
+        return Diagnosis()  # the battery is of calls at positions
     try:
         cases = _cases(subject)
     except (Raised, Refused, AdapterError, UsageError) as error:
@@ -134,8 +137,8 @@ def _first(subject: Subject, cases: Cases) -> str:
                 continue
             wrong = np.argwhere(comparison.units > comparison.allowed)
             if comparison.name in ("bias", "logits"):
-                i, j = given.query_positions.row(0).array(), given.key_positions.row(0).array()
-                distances = sorted({int(i[c[-2]] - j[c[-1]]) for c in wrong}, key=abs)
+                i, j = list(given.query_positions.row(0)), list(given.key_positions.row(0))
+                distances = sorted({grids.apart(i[c[-2]], j[c[-1]]) for c in wrong}, key=lambda d: np.abs(d).sum())
                 return f"it differs first at distance i − j = {distances[0]}"
             where = ", ".join(f"{axis} {n}" for axis, n in zip(comparison.axes, wrong[0], strict=True))
             return f"it differs first at {where}"

@@ -68,7 +68,7 @@ def _bias(inputs: Inputs) -> dict[str, Expected]:
     for b in range(inputs.plan.batch):
         value = s.bias(inputs.params, queries.row(b), keys.row(b))
         rows.append((value, bias_size(s, inputs.params, queries.row(b), keys.row(b), value)))
-    if queries.array().ndim == 1 and keys.array().ndim == 1:
+    if not queries.per_sample and not keys.per_sample:
         value, size = rows[0]
         return {"bias": Expected("bias", "bias", value, size)}
     size = Size(np.stack([r[1].M for r in rows]), np.stack([r[1].P for r in rows]), rows[0][1].n)

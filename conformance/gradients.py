@@ -6,7 +6,8 @@ two evaluations of the definition, exact up to float64 rounding. With G the cota
     attention   s_ij = g_i · v_ij       G_ij = w_ij (s_ij − Σ_k w_ik s_ik)
     input x     dx = Σ_ij G_ij ∂logit_ij/∂x  +  Σ_ij w_ij g_i · ∂v_ij/∂x
 
-and M follows term by term: |G| counts (3 + M_ij + Σ_k w_ik M_ik) roundings of w, and one of every product.
+and M follows term by term: |G| counts (7 + M_ij + g_ij + Σ_k w_ik (M_ik + g_ik)) roundings of w, g_ij as in `magnitude.py`, and
+one of every product.
 """
 
 from dataclasses import dataclass
@@ -16,15 +17,17 @@ import numpy as np
 import torch
 
 from relpos.conformance.calling import Instance, matched_parameters
+from relpos.conformance.contribution_gradients import change, of_contribution, summed
+from relpos.conformance.derivatives import derivatives
 from relpos.conformance.errors import Raised
-from relpos.conformance.expected import Expected, expected, parts, scale_of
-from relpos.conformance.gradients_rows import into_rows, of_embedding
-from relpos.conformance.magnitude import Size, logits_size, placed_size, seen_values
+from relpos.conformance.expected import Expected, parts, scale_of
+from relpos.conformance.gradients_rows import into_rows
+from relpos.conformance.magnitude import Size, gaps, logits_size, seen_values
 from relpos.conformance.plan import Inputs
 from relpos.conformance.reading import to_numpy
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import units
-from relpos.spec.attention import logits, placed
+from relpos.spec.attention import logits
 
 # A term is linear in each parameter, so a step may be long: over this one, the rounding of all that is held is no more
 # than 2⁻⁴⁰ of it.
@@ -76,7 +79,7 @@ def _gradient(leaf: Any, name: str, swap: bool) -> np.ndarray | None:
 def prescribed(given: Inputs, level: str, names: tuple[str, ...], cotangents: dict[str, np.ndarray]) -> dict[str, Expected]:
     """The definition's gradients with M and P."""
     if level == "contribution":
-        return {n: _of_contribution(given, n, cotangents) for n in names}
+        return {n: of_contribution(given, n, cotangents) for n in names}
     flow = _flow(given, level, cotangents)
     return {n: _of_input(given, n, flow) for n in names}
 
@@ -103,7 +106,9 @@ def _flow(given: Inputs, level: str, cotangents: dict[str, np.ndarray]) -> _Flow
     s = (g[..., None, :] * p.seen).sum(-1)
     s_size = (np.abs(g)[..., None, :] * p.seen_size.M).sum(-1)
     mean, mean_size = (w * s).sum(-1, keepdims=True), (w * s_size).sum(-1, keepdims=True)
-    doubt = 3 + score.M + (w * score.M).sum(-1, keepdims=True)
+    # A weight is off by its own logit, by the divisor that all share, and by the distance from the greatest logit.
+    moved = score.M + gaps(w)
+    doubt = 7 + moved + (w * moved).sum(-1, keepdims=True)
     angle = score.P + (w * score.P).sum(-1, keepdims=True)
     # The mean is an average of s under weights that are off themselves.
     drift = (w * doubt * np.abs(s - mean)).sum(-1, keepdims=True)
@@ -130,23 +135,20 @@ def _through_vectors(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray,
     x = getattr(given, name)
     value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
     zero, u = given.but(**{name: np.zeros_like(x)}), units(given.plan.dtype).u
-    base = _score(zero)
+    base, derive = _score(zero), derivatives(given.settings)
     for c in range(x.shape[-1]):
         unit = np.zeros_like(x)
         unit[..., c] = 1.0
         moved = given.but(**{name: unit})
-        J, size = _change(_score(moved), base), _score_size(moved)
+        J, size = change(_score(moved), base), _score_size(moved)
+        if derive is not None:
+            J, S = derive.of_vectors(given, name, c)
+            size = Size(S, np.zeros_like(S), size.n)
         value[..., c] = _fold(flow.G * J, name, x.shape)
         # Where G and J are both 0 exactly, the product of their errors is what is left.
         M[..., c] = _fold(flow.M * (np.abs(J) + u * size.M) + np.abs(flow.G) * size.M, name, x.shape)
         P[..., c] = _fold(flow.P * (np.abs(J) + u * size.M) + (np.abs(flow.G) + u * flow.M) * size.P, name, x.shape)
     return value, M, P
-
-
-def _change(moved: np.ndarray, base: np.ndarray) -> np.ndarray:
-    """moved − base; a cell that the scheme cuts off with −∞ does not change."""
-    finite = np.isfinite(base)
-    return np.where(finite, np.where(finite, moved, 0.0) - np.where(finite, base, 0.0), 0.0)
 
 
 def _fold(cells: np.ndarray, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -170,6 +172,9 @@ def _through_values(given: Inputs, flow: _Flow) -> tuple[np.ndarray, np.ndarray,
 def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One entry at a time, the other parameters as they are: a term may be a product of two of them."""
     table = given.params[name]
+    if (derive := derivatives(given.settings)) is not None:
+        J, S = derive.of_parameter(given, name)
+        return summed(flow.G, J), summed(flow.M + np.abs(flow.G), S), summed(flow.P, np.abs(J))
     value, M, P = np.zeros_like(table), np.zeros_like(table), np.zeros_like(table)
     held = {**given.params, name: np.zeros_like(table)}
     without = given.but(params=held)
@@ -178,7 +183,7 @@ def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, n
         stepped = {**held, name: np.zeros_like(table)}
         stepped[name][cell] = STEP
         moved = given.but(params=stepped)
-        J, size = _change(_score(moved), base) / STEP, _score_size(moved)
+        J, size = change(_score(moved), base) / STEP, _score_size(moved)
         value[cell] = (flow.G * J).sum()
         M[cell] = (flow.M * np.abs(J) + np.abs(flow.G) * (size.M - base_size.M) / STEP).sum()
         P[cell] = (flow.P * np.abs(J) + np.abs(flow.G) * (size.P - base_size.P) / STEP).sum()
@@ -204,41 +209,6 @@ def _through_embedding(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarra
     found.append((_through_values(given, flow), given.key_positions))
     value, M, P = (sum(into_rows(given, name, parts[n], at) for parts, at in found) for n in range(3))
     return np.asarray(value), np.asarray(M), np.asarray(P)
-
-
-def _of_contribution(given: Inputs, name: str, cotangents: dict[str, np.ndarray]) -> Expected:
-    """Rotations and embeddings act row by row: a column is moved in all rows at once."""
-    if given.settings.form == "bias" and name in given.params:
-        return _of_bias(given, name, cotangents["bias"])
-    if given.settings.form == "bias":  # q for its dtype and device: nothing depends on it
-        nothing = np.zeros_like(getattr(given, name))
-        return Expected(f"gradient of {name}", "gradient", nothing, Size(nothing, nothing, 1))
-    role = "key" if name in ("x of the key", "k") else "query"
-    if given.settings.form == "embedding":
-        return of_embedding(given, name, next(iter(cotangents.values())))
-    g = cotangents[f"rotated {role}"]
-    x, positions = (given.k, given.key_positions) if role == "key" else (given.q, given.query_positions)
-    value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-    for c in range(x.shape[-1]):
-        unit = np.zeros_like(x)
-        unit[..., c] = 1.0
-        J, size = placed(given.settings, unit, positions, role), placed_size(given.settings, unit, positions, role)
-        value[..., c] = (g * J).sum(-1)
-        M[..., c], P[..., c] = (np.abs(g) * size.M).sum(-1), (np.abs(g) * size.P).sum(-1)
-    return Expected(f"gradient of {name}", "gradient", value, Size(M, P, x.shape[-1]))
-
-
-def _of_bias(given: Inputs, name: str, g: np.ndarray) -> Expected:
-    """A learned table enters a bias linearly: one entry at a time, the cotangent summed over the pairs that use it."""
-    table, nothing = given.params[name], {n: np.zeros_like(p) for n, p in given.params.items()}
-    value, M = np.zeros_like(table), np.zeros_like(table)
-    base = expected(given.but(params=nothing), "contribution")["bias"].value
-    for cell in np.ndindex(table.shape):
-        unit = {**nothing, name: np.zeros_like(table)}
-        unit[name][cell] = 1.0
-        J = _change(expected(given.but(params=unit), "contribution")["bias"].value, base)
-        value[cell], M[cell] = (g * J).sum(), (np.abs(g) * np.abs(J)).sum()
-    return Expected(f"gradient of {name}", "gradient", value, Size(M, np.zeros_like(M), g.size))
 
 
 def _score(given: Inputs) -> np.ndarray:

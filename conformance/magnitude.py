@@ -7,6 +7,7 @@
                                                             + the scheme's `angle_error`
     output      M = Σ_j w_j·|v_j| + 4·|out| + Σ_j w_j·(2 + M_j + g_j)·|v_j − out|    P = Σ_j w_j·P_j·|v_j − out|
 
+A scheme that owns its content term says in `content_magnitude` what stands for scale·Σ|q||k|.
 M_j, P_j are those of the logits. g is the gain of the pair (1, YaRN's magnitude, or xpos's power) and B its amplification of
 roundings, A that of the frequency (`amplified.py`), 1 + |ln θ| unless it is scaled. (2 + |ln θ|): pθ is one product, and
 θ = base^x amplifies the rounding of x by |x|·ln base = |ln θ|. In the output, a logit that is off by δ moves its weight by
@@ -100,7 +101,10 @@ def logits_size(
     query_positions, key_positions = located(settings, query_positions, key_positions, len(q))
     left = placed_size(settings, q, query_positions, "query", params)
     right = placed_size(settings, k, key_positions, "key", params)
-    M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
+    if hasattr(settings, "content"):
+        M = np.stack([settings.content_magnitude(params, q[b], k[b]) for b in range(len(q))])
+    else:
+        M = abs(scale) * (left.M @ right.M.swapaxes(-1, -2))
     P = abs(scale) * (left.P @ right.M.swapaxes(-1, -2) + left.M @ right.P.swapaxes(-1, -2))
     for b in range(len(q)):
         at = (params, q[b], k[b], query_positions.row(b), key_positions.row(b))

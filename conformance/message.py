@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from relpos.conformance import grids
 from relpos.conformance.diagnosis import Diagnosis
 from relpos.conformance.judge import Comparison, LawFailure
 from relpos.conformance.laws.base import Law
@@ -28,6 +29,9 @@ def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
     lines = [law.statement, f"It does not hold: {failure.says}.", f"{_which(failure)}: {failure.plan.describe()}"]
     if failure.comparison is not None:
         lines += ["", *table_lines(failure.comparison)]
+        c, special = failure.comparison, getattr(subject.cls, "special", 0)
+        if subject.on_grid and c.units.size and (there := grids.whereabouts(failure.plan, c.axes, c.worst, special)):
+            lines.append(f"  {there}")
     if "table" in failure.facts:
         lines += _fact_lines(failure.facts)
     return [*lines, "", f"Definition: {definition_place(subject)}", f"Again:      {again(subject, law, failure)}"]

@@ -85,10 +85,10 @@ def _near(plan: Plan, most: int) -> Plan:
 
 def moved(positions: tuple | None, shift: int) -> tuple:
     """All positions, of all samples, moved by the same shift."""
-    return tuple(moved(p, shift) if isinstance(p, tuple) else p + shift for p in positions or ())
+    return tuple(moved(p, shift) if isinstance(p, tuple) else p if p is None else p + shift for p in positions or ())
 
 
 def flat(positions: tuple | None) -> tuple[int, ...]:
-    """Positions of all samples in one row; empty for None."""
-    rows = [p if isinstance(p, tuple) else (p,) for p in positions or ()]
+    """Positions of all samples (their coordinates, on several axes) in one row; empty for None."""
+    rows = [flat(p) if isinstance(p, tuple) else (p,) for p in positions or () if p is not None]
     return tuple(p for row in rows for p in row)

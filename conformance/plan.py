@@ -10,16 +10,19 @@ import numpy as np
 from relpos.conformance.errors import UsageError
 from relpos.conformance.precision import rounded, smallest_normal
 from relpos.spec.contract import SettingsError
-from relpos.spec.positions import Explicit, Positions, Range
+from relpos.spec.positions import Explicit, Grid, Positions, Range
 from relpos.spec.registry import settings_class
 
 # Of η: products of two tiny numbers are still normal ones, so that underflow excuses nothing.
 TINY_POWER = 0.25
 # Logits in the hundreds: an exponential without the maximum taken off overflows, first order still holds in float32.
 LOUD = 16.0
+# Fields that a description names where they differ from their default; extras that are told otherwise, or not at all.
 SAID = (
-    *("offset", "query_positions", "key_positions", "context_length", "content", "dtype", "causal", "mask", "scale", "seed"),
+    *("offset", "grid", "query_positions", "key_positions", "context_length", "content", "dtype", "causal", "mask", "scale"),
+    "seed",
 )
+UNSAID = ("calls", "subset", "small")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +31,8 @@ class Plan:
 
     offset            absolute index of query 0 when key 0 has index 0; used when no positions are listed
     context_length    stated length of the context of all samples; None: the largest position + 1
-    query_positions   listed positions, one row or one row per sample; None: contiguous
+    query_positions   listed positions, one row or one row per sample; None: contiguous. On several axes, tuples and None
+    grid              (height, width) of the tokens of a whole grid, for schemes whose positions have several axes
     content           "normal" | "one_hot" | "ones" | "tiny" | "zeros" | "loud": what q, k, v and the parameters hold
     mask              "none" | "random" | "padding" | "empty": which keys are hidden besides the causal ones
     extra             what a single law needs besides
@@ -45,6 +49,7 @@ class Plan:
     query_positions: tuple | None = None
     key_positions: tuple | None = None
     context_length: int | None = None
+    grid: tuple | None = None
     content: str = "normal"
     seed: int = 0
     dtype: str = "float32"
@@ -85,7 +90,7 @@ class Plan:
         for name in SAID:
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
-        said += [f"{name} = {_told(value)}" for name, value in self.extra.items() if name not in ("calls", "subset", "small")]
+        said += [f"{name} = {_told(value, name)}" for name, value in self.extra.items() if name not in UNSAID]
         after = [f"; then {Plan.from_json(call).describe()}" for call in self.extra.get("calls", ())]
         return ", ".join(said) + "".join(after)
 
@@ -122,7 +127,7 @@ def inputs(plan: Plan, scheme: str) -> Inputs:
     fill = _Filler(plan)
     q, k, v = fill((B, H, Lq, D)), fill((B, Hkv, Lk, D)), fill((B, Hkv, Lk, D))
     params = {name: fill(shape) for name, shape in settings.parameters().items()}
-    queries, keys = _positions(plan)
+    queries, keys = _positions(plan, settings)
     return Inputs(plan, settings, params, q, k, v, queries, keys, _mask(plan, fill.generator), plan.causal, plan.scale)
 
 
@@ -146,13 +151,16 @@ class _Filler:
         return rounded(normal, self.plan.dtype)
 
 
-def _positions(plan: Plan) -> tuple[Positions, Positions]:
-    queries: Positions = Range(plan.offset, plan.query_length, plan.context_length)
-    keys: Positions = Range(0, plan.key_length, plan.context_length)
+def _positions(plan: Plan, settings: Any) -> tuple[Positions, Positions]:
+    axes, context = getattr(settings, "axes", 1), plan.context_length
+    queries: Positions = Range(plan.offset, plan.query_length, context)
+    keys: Positions = Range(0, plan.key_length, context)
+    if plan.grid is not None:
+        queries = keys = Grid(plan.grid, getattr(settings, "special", 0))
     if plan.query_positions is not None:
-        queries = Explicit(np.array(plan.query_positions, dtype=np.int64), context_length=plan.context_length)
+        queries = Explicit(plan.query_positions, axes=axes, context_length=context)
     if plan.key_positions is not None:
-        keys = Explicit(np.array(plan.key_positions, dtype=np.int64), context_length=plan.context_length)
+        keys = Explicit(plan.key_positions, axes=axes, context_length=context)
     return queries, keys
 
 
@@ -177,8 +185,9 @@ def _settings_help(scheme: str, plan: Plan, error: Exception) -> str:
     return f"{scheme}: its settings are {known or 'none'}; got {', '.join(plan.settings) or 'none'} ({error})."
 
 
-def _told(value: Any) -> str:
-    return " + ".join(map(str, value)) if isinstance(value, tuple) and all(isinstance(v, int) for v in value) else str(value)
+def _told(value: Any, name: str) -> str:
+    summed = isinstance(value, tuple) and all(isinstance(v, int) for v in value) and not name.endswith("_window")
+    return " + ".join(map(str, value)) if summed else str(value)
 
 
 def _tuples(value: Any) -> Any:

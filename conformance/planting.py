@@ -62,10 +62,11 @@ def _answer(fault: Fault, level: str, name: str, given: Inputs) -> np.ndarray:
 
 
 def _inputs(settings: Any, query_positions: Any, key_positions: Any, sequence_length: Any = None, **more: Any) -> Inputs:
-    queries, keys = (Explicit(np.asarray(p), context_length=sequence_length) for p in (query_positions, key_positions))
+    at, axes = (query_positions, key_positions), getattr(settings, "axes", 1)
+    queries, keys = (Explicit(np.asarray(p), axes=axes, context_length=sequence_length) for p in at)
     q = more.get("q", np.zeros((1, 1, len(queries), 1)))
     k = more.get("k", np.zeros((1, 1, len(keys), 1)))
-    samples = max(len(queries.array()) if queries.array().ndim == 2 else 1, len(q))
+    samples = max(len(queries.array()) if queries.per_sample else 1, len(q))
     plan = Plan(batch=samples, heads=q.shape[1], query_length=len(queries), key_length=len(keys), head_dim=q.shape[-1])
     filled = {"params": {}, "v": k, "mask": None, "causal": False, "scale": None, **more, "q": q, "k": k}
     return Inputs(plan=plan, settings=settings, query_positions=queries, key_positions=keys, **filled)

@@ -44,11 +44,11 @@ def with_axes(tensor: torch.Tensor, name: str, inputs: Inputs, subject: Subject)
     swapped = subject.card.layout == "blhd" and name in ("output", "rotated query", "rotated key")
     if swapped and tensor.ndim == len(want):
         tensor = tensor.transpose(1, 2)
-    per_sample = name == "bias" and inputs.query_positions.array().ndim == 2
+    per_sample = name == "bias" and inputs.query_positions.per_sample
     if per_sample:
         want = (inputs.plan.batch, *want)
     while tensor.ndim > len(want) and tensor.shape[0] in (1, inputs.plan.batch):
-        alike = inputs.query_positions.array().ndim == 1  # all samples are at the same positions
+        alike = not inputs.query_positions.per_sample  # all samples are at the same positions
         if alike and not all(torch.equal(sample, tensor[0]) for sample in tensor[1:]):
             what = f"{subject.spec} returned another {name} for every sample, though all samples are at the same positions"
             raise AdapterError(f"{what}; expected one {name} for all, {list(want)}.")

@@ -20,6 +20,7 @@ from relpos.conformance.subject import Subject
 # Verdicts of one law.
 PASS, FAIL, NOT_CLAIMED, NOT_APPLICABLE, REFUSED = "pass", "fail", "not claimed", "not applicable", "refused"
 CLIMBS_FROM = 100  # inputs
+RESIZING = "L31"  # the one law of what takes a table for one window and gives one for another
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ def run_law(
     shrink: bool = True,
 ) -> LawResult:
     """Try one law on one subject; without shrinking, the failing input is the first that came."""
+    if (subject.kind == "resizer") != (law.name == RESIZING):
+        reason = "it resizes tables" if subject.kind == "resizer" else "judged on what resizes a table"
+        return LawResult(law, NOT_APPLICABLE, reason)
     for verdict, rule in ((NOT_APPLICABLE, law.applies), (NOT_CLAIMED, law.claimed)):
         if reason := rule(subject):
             return LawResult(law, verdict, reason)

@@ -117,6 +117,9 @@ def _convert(hint: Any, raw: str) -> Any:
     kinds = get_args(hint) if type(None) in get_args(hint) else (hint,)
     if type(None) in kinds and raw.lower() in ("none", "all"):
         return None
+    if any(get_origin(kind) is tuple for kind in kinds):
+        parts = [part.strip() for part in raw.strip("()").split(",") if part.strip()]
+        return tuple(int(part) for part in parts) if all(part.lstrip("-").isdigit() for part in parts) else raw
     if bool in kinds and raw.lower() in ("true", "yes", "false", "no"):
         return raw.lower() in ("true", "yes")
     for kind in (int, float):

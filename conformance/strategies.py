@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from relpos.conformance import grids
 from relpos.conformance.asks import TENSORS
 from relpos.conformance.placing import farthest, first_order, flat, within_reach
 from relpos.conformance.plan import Plan
@@ -35,10 +36,10 @@ def plans(draw: st.DrawFn, subject: Subject, **wish: Any) -> Plan:
     if causal is None:
         causal = draw(st.booleans()) if "causal" in subject.asks else False
     causal = causal or (subject.level == "attention" and subject.card.softmax == "causal")
+    where = (grids.drawn if subject.on_grid else _positions)(draw, subject, settings, sizes, wish)
     plan = Plan(
         settings=settings,
-        **sizes,
-        **_positions(draw, subject, sizes, settings, wish),
+        **{**sizes, **where},
         content=draw(st.sampled_from(wish.get("contents", CONTENTS))),
         seed=draw(st.integers(0, 2**16)),
         dtype=draw(st.sampled_from(wish.get("dtypes", subject.dtypes))),
@@ -171,7 +172,7 @@ def _consistent(subject: Subject, settings: dict[str, Any], sizes: dict[str, Any
     return settings, sizes
 
 
-def _positions(draw: st.DrawFn, subject: Subject, sizes: dict[str, Any], settings: Any, wish: dict[str, Any]) -> dict[str, Any]:
+def _positions(draw: st.DrawFn, subject: Subject, settings: Any, sizes: dict[str, Any], wish: dict[str, Any]) -> dict[str, Any]:
     Lq, Lk, mode = sizes["query_length"], sizes["key_length"], subject.positions
     if subject.kind == "decoder" or (subject.one_length and mode == "contiguous"):
         return {}

@@ -12,7 +12,7 @@ from relpos.conformance.stated import check_card, check_scheme, check_sizes
 from relpos.impls.card import Card, CardError
 from relpos.spec.registry import settings_class
 
-Kind = str  # "function" | "builder" | "module" | "decoder" | "score_mod"
+Kind = str  # "function" | "builder" | "module" | "decoder" | "score_mod" | "resizer"
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,14 @@ class Subject:
 
     @property
     def asks(self) -> frozenset[str]:
-        """Our names of everything it asks for, when it is built or called."""
-        return self.called_with.ours | (self.built_with.ours if self.built_with else frozenset())
+        """Our names of everything it asks for, when it is built or called; on several axes nothing is causal."""
+        asked = self.called_with.ours | (self.built_with.ours if self.built_with else frozenset())
+        return asked - {"causal"} if self.on_grid else asked
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether positions of its scheme have several axes."""
+        return hasattr(self.cls, "axes")
 
     @property
     def unbound(self) -> tuple[str, ...]:
@@ -165,6 +171,7 @@ def plug_in(
     check_card(spec, card, target)
     kind = _kind(target, card, cls)
     built, called = _read(target, kind, card, cls, spec)
+    kind = "resizer" if "source_window" in called.ours else kind
     subject = Subject(spec, card.scheme, target, kind, card, built, called, dict(given or {}), "", device=device)
     return subject.but(level=_level(subject))
 
@@ -185,7 +192,7 @@ def _is_builder(target: Callable[..., Any], card: Card, cls: type[Any]) -> bool:
     """A function that asks for settings and parameters only builds the real implementation (a score_mod, a closure)."""
     names = {card.rename.get(n, n) for n, p in inspect.signature(target).parameters.items() if p.default is p.empty}
     about_input = TENSORS | POSITIONS | LENGTHS | {"mask", "padding_mask", "causal", "role", "sequence_length"}
-    return not names & about_input and bool(names)
+    return not names & about_input and bool(names) and not hasattr(cls, "axes")  # a whole window needs no positions
 
 
 def _read(target: Any, kind: Kind, card: Card, cls: type[Any], spec: str) -> tuple[Asks | None, Asks]:
@@ -218,6 +225,8 @@ def _level(subject: Subject) -> str:
     form = subject.form
     if subject.card.level is not None:
         return subject.card.level
+    if subject.kind == "resizer":
+        return "table"
     if subject.kind == "decoder" or "v" in asks:
         return "attention"
     if subject.kind in ("score_mod", "builder") or form in ("none", "logits"):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from relpos.impls.card import implements as implements
     from relpos.spec.attention import attention as attention
     from relpos.spec.positions import Explicit as Explicit
+    from relpos.spec.positions import Grid as Grid
     from relpos.spec.positions import Range as Range
     from relpos.spec.registry import schemes as schemes
     from relpos.spec.registry import settings_class as settings_class
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Card": "relpos.impls.card",
     "Explicit": "relpos.spec.positions",
+    "Grid": "relpos.spec.positions",
     "LawFailure": "relpos.conformance.judge",
     "Range": "relpos.spec.positions",
     "attention": "relpos.spec.attention",

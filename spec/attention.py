@@ -5,12 +5,14 @@
     out[b, h, i]      = Σ_j weight[b, h, i, j] · v[b, g, j]  +  position value term
 
 q       [B, H, Lq, D]     k, v [B, Hkv, Lk, D] with H a multiple of Hkv: query head h reads g = h // (H / Hkv)
-scale   1/√D, or the scheme's own, unless given; it multiplies q·k once (and the position term only where the scheme says so)
+scale   1/√D, or the scheme's own, unless given; it multiplies q·k once (and the position term only where the scheme says so).
+        A scheme that owns its content term, `content(params, q, k)` in place of scale · q·k, has none
 
 Edges, by decision:
     mask          boolean, True = may attend, [Lq, Lk], [B, Lq, Lk], [B, 1, Lq, Lk] or [B, H, Lq, Lk]
     causal        hides a key whose position is greater than the query's: the positions decide, not the indices, so
-                  the corner for Lq ≠ Lk is whatever the positions say (`corner` names the two usual ones)
+                  the corner for Lq ≠ Lk is whatever the positions say (`corner` names the two usual ones); refused for
+                  positions on several axes, which have no before and after
     segments      a pair in different segments is hidden, unless the scheme reads segments itself (`segments_hide` is False)
     empty rows    a query with no allowed key has weights 0 and output 0, never NaN
     context       length-dependent schemes take queries and keys of a sample to be in one context, hidden keys included: its
@@ -54,6 +56,11 @@ def allowed(
     segments_hide: bool = True,
 ) -> np.ndarray:
     """Which query may attend to which key, boolean [B, H, Lq, Lk]."""
+    if causal and query_positions.axes > 1:
+        raise PositionError(
+            f"attention: `causal` needs positions on one axis, got {query_positions.axes}: there is no before and after. "
+            "Hide keys with `mask`."
+        )
     visible = np.ones(shape, dtype=bool)
     if mask is not None:
         visible &= _checked_mask(mask, shape)
@@ -142,6 +149,8 @@ def logits(
     query_positions, key_positions = located(settings, query_positions, key_positions, len(q))
     q, k = placed(settings, q, query_positions, "query", params), placed(settings, k, key_positions, "key", params)
     score = np.zeros((*q.shape[:3], k.shape[2]))
+    if hasattr(settings, "content"):
+        return term + np.stack([settings.content(params, q[b], k[b]) for b in range(len(q))])
     for b, h, i, j in np.ndindex(score.shape):
         score[b, h, i, j] = scale * np.dot(q[b, h, i], k[b, h, j]) + term[b, h, i, j]
     return score
@@ -224,9 +233,13 @@ def _check_sizes(settings: Any, q: np.ndarray, k: np.ndarray, query_positions: P
         ("query_positions", query_positions, q.shape[2]),
         ("key_positions", key_positions, k.shape[2]),
     ):
+        axes = getattr(settings, "axes", positions.axes if settings.form == "none" else 1)
+        if positions.axes != axes:
+            wanted = f"{axes} axes, as {scheme_name(settings)} says" if axes > 1 else f"one axis for {scheme_name(settings)}"
+            raise PositionError(f"attention: `{name}` must have {wanted}, got {positions.axes}.")
         if len(positions) != length:
             raise PositionError(f"attention: `{name}` must list {length} positions, one per row, got {len(positions)}.")
-        if positions.array().ndim == 2 and len(positions.array()) != len(q):
+        if positions.per_sample and len(positions.array()) != len(q):
             rows = len(positions.array())
             raise PositionError(f"attention: `{name}` must have one row per sample, {len(q)}, got {rows}.")
     if len(k) != len(q):

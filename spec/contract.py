@@ -21,7 +21,8 @@ and one definition, by form:
 
 Content-dependent schemes may also say which rows their tables are read at, `lookups()` -> {table: (whose content a row meets,
 "query" or "key", row(i, j))}, so that rows are judged one by one, and which parameters are the attention's own projections,
-`projections()` -> {parameter: ("query" or "key", "weight" or "bias")}.
+`projections()` -> {parameter: ("query" or "key", "weight" or "bias")}. A scheme may own its content term,
+`content(params, q, k) -> [H, Lq, Lk]` in place of scale · q·k, with a `content_magnitude`.
 
 An embedding with a table of positions says how many there are, `capacity()`, and which row each reads, `row_of(p)`.
 
@@ -68,7 +69,7 @@ def require(settings: Any, argument: str, ok: bool, required: str, hint: str = "
 
 
 def check_fields(settings: Any) -> None:
-    """Check every field against its annotation: int, float, bool, Literal, or one of these or None."""
+    """Check every field against its annotation: int, float, bool, Literal, tuple of int, or one of these or None."""
     hints = get_type_hints(type(settings))
     for field in fields(settings):
         _check_type(settings, field.name, hints[field.name])
@@ -93,6 +94,9 @@ def _check_type(settings: Any, name: str, hint: Any) -> None:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         finite = number and value == value and abs(value) != float("inf")
         require(settings, name, finite, "a finite number")
+    elif get_origin(hint) is tuple:
+        sizes = isinstance(value, tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+        require(settings, name, sizes, "a tuple of whole numbers", "(height, width), the first axis first.")
 
 
 def require_params(settings: Any, params: dict[str, Any]) -> None:

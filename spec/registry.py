@@ -22,7 +22,7 @@ def schemes() -> tuple[str, ...]:
 def settings_class(scheme: str) -> type[Any]:
     """The settings class of a scheme; UnknownScheme with the nearest names otherwise."""
     if scheme not in schemes():
-        near = get_close_matches(scheme, schemes(), n=3, cutoff=0.4)
+        near = get_close_matches(scheme, schemes(), n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         raise UnknownScheme(f"no scheme is called {scheme!r}. {hint}There are: {', '.join(schemes())}.")
     found = _settings_of(scheme)

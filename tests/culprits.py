@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from culprits_vision import cut_to_size, height_for_width  # noqa: F401  (found here by name)
 from relpos.impls.card import implements
 from strangers import penalty, slopes
 from strangers_attention import attend, past, plain

@@ -12,9 +12,8 @@ from relpos.spec.registry import settings_class
 @cache
 def faults(scheme: str) -> tuple[Fault | Planted, ...]:
     """Faults of a scheme, its own first."""
-    form = settings_class(scheme).form
     own = import_module(f"relpos.conformance.faults.{scheme}").FAULTS if scheme in _files() else ()
-    return (*own, *common(form))
+    return (*own, *common(settings_class(scheme)))
 
 
 @cache

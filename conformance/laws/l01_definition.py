@@ -1,5 +1,6 @@
 """L1: equals the definition."""
 
+from relpos.conformance import grids
 from relpos.conformance.answers import answer, comparisons, prepared
 from relpos.conformance.judge import demand
 from relpos.conformance.laws.base import Law
@@ -24,7 +25,8 @@ def check(subject: Subject, plan: Plan) -> float:
 def _pinned(subject: Subject) -> list[Plan]:
     """Ordinary content at distinct sizes, then one step away from it at a time; few drawn inputs do not cover these."""
     base = smoke_plan(subject, heads=4)
-    found = [base, *_masked(subject, base), *_elsewhere(subject, base), *_named(subject, base)]
+    elsewhere = grids.pinned if subject.on_grid else _elsewhere
+    found = [base, *_masked(subject, base), *elsewhere(subject, base), *_named(subject, base)]
     if takes_groups(subject) and base.heads % 2 == 0:
         found.append(base.but(kv_heads=2 if base.heads > 2 else 1))
     if "scale" in subject.asks:
@@ -37,7 +39,7 @@ def _pinned(subject: Subject) -> list[Plan]:
 
 def _far_apart(subject: Subject) -> Plan | None:
     """Distances and numbers of keys beyond what a clip, a block or a table might stop at."""
-    if subject.kind == "decoder":
+    if subject.kind == "decoder" or subject.on_grid:
         return None
     plan = smoke_plan(subject, batch=1, heads=2, head_dim=2)
     if subject.one_length or (subject.positions == "contiguous" and subject.card.corner != "bottom-right"):

@@ -1,16 +1,18 @@
 """L2: depends on i − j only."""
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from relpos.conformance import grids
 from relpos.conformance.answers import answer, definition, past, prepared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
-from relpos.conformance.placing import flat, moved, within_reach
+from relpos.conformance.placing import flat, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import sized
 from relpos.conformance.strategies import plans
@@ -49,8 +51,8 @@ def _held(subject: Subject, plan: Plan) -> Plan | None:
 def _shifted(subject: Subject, given: Inputs) -> float:
     plan = given.plan
     elsewhere = plan.but(
-        query_positions=moved(plan.query_positions, plan.extra["shift"]),
-        key_positions=moved(plan.key_positions, plan.extra["shift"]),
+        query_positions=grids.shifted(plan.query_positions, plan.extra),
+        key_positions=grids.shifted(plan.key_positions, plan.extra),
         extra={},
     )
     there = prepared(subject, elsewhere)
@@ -64,7 +66,8 @@ def _shifted(subject: Subject, given: Inputs) -> float:
         allowed=C["output"],
         axes=AXES["output"],
     )
-    return demand(found, f"moving every position by {plan.extra['shift']} changes the output", plan)
+    along = f" along axis {plan.extra['axis']}" if "axis" in plan.extra else ""
+    return demand(found, f"moving every position by {plan.extra['shift']}{along} changes the output", plan)
 
 
 def _same_along_diagonals(subject: Subject, given: Inputs, *, rows_free: bool) -> float:
@@ -72,7 +75,7 @@ def _same_along_diagonals(subject: Subject, given: Inputs, *, rows_free: bool) -
     rows_free = rows_free or subject.card.softmax == "causal"
     seen = past(given, values.shape).copy() if rows_free else np.ones(values.shape, dtype=bool)
     queries, keys = list(given.query_positions.row(0)), list(given.key_positions.row(0))
-    first: dict[int, tuple[int, int]] = {}
+    first: dict[Any, tuple[int, int]] = {}
     reference, loose = values.copy(), bound.copy()
     if rows_free:
         values, reference, bound = _from_own_key(values, bound, queries, keys, seen)
@@ -82,7 +85,7 @@ def _same_along_diagonals(subject: Subject, given: Inputs, *, rows_free: bool) -
             if not seen[..., a, b].all():
                 reference[..., a, b] = values[..., a, b]
                 continue
-            c, d = first.setdefault(i - j, (a, b))
+            c, d = first.setdefault(grids.apart(i, j), (a, b))
             reference[..., a, b] = values[..., c, d]
             loose[..., a, b] = bound[..., a, b] + bound[..., c, d]
     axes = ("head", "query", "key") if values.ndim == 3 else ("batch", "head", "query", "key")
@@ -139,7 +142,10 @@ def _constant(given: Inputs) -> Inputs:
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     plan = draw(plans(subject, min_queries=2, min_keys=2, contents=("normal", "one_hot"), listed=subject.level == "attention"))
     if subject.level == "attention":
-        plan = plan.but(extra={"shift": draw(st.integers(1, 64))})
+        extra = {"shift": draw(st.integers(1, 64))}
+        if subject.on_grid:
+            extra["axis"] = draw(st.integers(0, settings_of(subject, plan).axes - 1))
+        plan = plan.but(extra=extra)
     return within_reach(subject, plan)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from relpos.conformance import grids
 from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
@@ -66,12 +67,11 @@ def _part(subject: Subject, given: Inputs, start: int, stop: int) -> Inputs:
     plan, n = given.plan, len(given.query_positions)
     keys = n if subject.level == "attention" and not plan.causal and subject.positions != "contiguous" else stop
     first = start if subject.together else 0  # keys that are turned in the same call come with their own queries
-    base = plan.offset if plan.query_positions is None else plan.query_positions[0]
     part = plan.but(
         query_length=stop - start,
         key_length=keys - first,
         offset=plan.offset + start,
-        query_positions=None if plan.query_positions is None else tuple(range(base + start, base + stop)),
+        query_positions=None if plan.query_positions is None else plan.query_positions[start:stop],
         key_positions=None if plan.key_positions is None else plan.key_positions[first:keys],
         extra={},
     )
@@ -136,6 +136,8 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 
 def _square(subject: Subject, plan: Plan, offset: int, chunks: tuple[int, ...]) -> Plan:
     """As many queries as keys, all contiguous, cut into chunks."""
+    if subject.on_grid:
+        return grids.square(plan, chunks)
     n = sum(chunks)
     start = 0 if plan.key_positions is None else plan.key_positions[0]
     explicit = plan.query_positions is not None

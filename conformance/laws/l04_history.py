@@ -101,7 +101,9 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     for _ in range(draw(st.integers(1, 3))):
         kinds = ("elsewhere", "other", "trained") if subject.owns_parameters else ("elsewhere", "other")
         kind = draw(st.sampled_from(kinds))
-        other = draw(plans(subject, contents=("normal",))) if kind == "other" else _elsewhere(draw, subject, first)
+        # On several axes positions lie inside a window that the settings say, so other positions need the same settings.
+        alike = subject.but(given={**subject.given, **first.settings}) if subject.on_grid else subject
+        other = draw(plans(alike, contents=("normal",))) if kind == "other" else _elsewhere(draw, subject, first)
         other = first.but(seed=first.seed + 1) if kind == "trained" else other  # the same call with other parameters
         same = {n: getattr(first, n) for n in ("settings", "heads", "kv_heads", "head_dim")}
         calls.append(within_reach(subject.but(given={**subject.given, **first.settings}), other.but(**same)).to_json())
@@ -112,7 +114,7 @@ def _elsewhere(draw: st.DrawFn, subject: Subject, first: Plan) -> Plan:
     """The same sizes at other positions: what was kept by size alone is then stale."""
     step = draw(st.integers(1, 3))
     if first.query_positions is not None and first.key_positions is not None:
-        along = step if subject.one_length else draw(st.integers(0, 3))
+        along = step if subject.one_length or subject.on_grid else draw(st.integers(0, 3))
         return first.but(query_positions=moved(first.query_positions, step), key_positions=moved(first.key_positions, along))
     if subject.positions != "offset":
         return first

@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from relpos.conformance import grids
 from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
@@ -52,6 +53,8 @@ def _surrounded(subject: Subject, alone: Inputs) -> Inputs:
 
 
 def _at(plan: Plan, pad: int) -> dict:
+    if plan.query_positions is not None and not isinstance(plan.query_positions[0], int):
+        return dict.fromkeys(("query_positions", "key_positions"), plan.query_positions[:1] * pad)
     told = plan.query_positions is not None
     return {"query_positions": tuple(range(pad)) if told else None, "key_positions": tuple(range(pad)) if told else None}
 
@@ -61,6 +64,9 @@ def _positions(subject: Subject, alone: Inputs, pad: int, side: str) -> Explicit
     n = alone.plan.query_length
     if subject.positions != "arbitrary":
         return Range(0, pad + n)
+    if subject.on_grid:
+        here, there = alone.query_positions.array(), grids.repeated(alone.query_positions, pad)
+        return Explicit(np.concatenate((here, there) if side == "right" else (there, here)), axes=here.shape[-1])
     other = np.arange(pad) if side == "packed" else np.zeros(pad, dtype=np.int64)
     own = alone.query_positions.row(0)
     whole = Explicit(np.concatenate((own.array(), other) if side == "right" else (other, own.array())))
@@ -77,12 +83,15 @@ def _sides(subject: Subject, plan: Plan) -> tuple[str, ...]:
 def _applies(subject: Subject) -> str | None:
     if subject.level != "attention" or subject.kind == "decoder":
         return "judged on attention that takes a whole sequence"
+    if subject.on_grid and subject.positions == "contiguous":
+        return "a whole grid has no room for padding"
     return None if {"mask", "padding_mask"} & subject.asks else "no mask is asked for"
 
 
 def _alone(subject: Subject, plan: Plan, side: str, pad: int) -> Plan:
     n = min(plan.query_length, plan.key_length)
     positions = tuple(range(n)) if plan.query_positions is not None else None
+    positions = plan.query_positions[:n] if subject.on_grid and plan.query_positions is not None else positions
     plan = plan.but(query_length=n, key_length=n, offset=0, query_positions=positions, key_positions=positions, mask="none")
     # No longer than the tokens: another document at positions of its own must not lengthen the context.
     return within_reach(subject, plan).but(extra={"side": side, "pad": min(pad, n)})

@@ -100,6 +100,8 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 
 
 def _applies(subject: Subject) -> str | None:
+    if subject.on_grid:
+        return "positions have several axes, which L13 looks at one by one"
     if subject.form == "embedding":
         return "an embedding has no pairs; its attention is judged by L1"
     return "there is no position term" if subject.form == "none" else None

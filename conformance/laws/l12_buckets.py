@@ -201,6 +201,8 @@ def _names(subject: Subject, plan: Plan) -> list[str]:
 
 
 def _applies(subject: Subject) -> str | None:
+    if subject.on_grid:
+        return "rows of a table on several axes are judged by L13"
     table = hasattr(subject.cls, "row") and TABLE in cls_parameters(subject.cls)
     return None if table or hasattr(subject.cls, "lookups") else "the scheme has no table of numbers per distance"
 

@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from relpos.conformance import grids
 from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.judge import LawFailure, bound_of
 from relpos.conformance.laws.base import Law
@@ -56,7 +57,10 @@ def _pinned(subject: Subject) -> list[Plan]:
         found.append(("mask", "random"))
     if "scale" in subject.asks:
         found.append(("scale", 0.5))
-    plans = [within_reach(subject, base).but(extra={"option": name, "value": value}) for name, value in found]
+    placed = [
+        (name, value, grids.inside_both(subject, base, value) if name == "window_size" else base) for name, value in found
+    ]
+    plans = [within_reach(subject, plan).but(extra={"option": name, "value": value}) for name, value, plan in placed if plan]
     return plans + _beside(subject, base)
 
 

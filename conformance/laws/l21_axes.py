@@ -82,11 +82,10 @@ def _compared(view: _View, changed: Inputs, axis: int, look, says: str, *, both:
 
 
 def _turned(positions: Positions) -> Positions:
-    rows = positions.array()
-    if rows.ndim == 1:
+    if not positions.per_sample:
         return positions
-    lengths = [positions.row(b).context_length or -1 for b in range(len(rows))]
-    turned = Explicit(np.roll(rows, 1, axis=0))
+    turned = Explicit(np.roll(positions.array(), 1, axis=0), axes=positions.axes)
+    lengths = [positions.row(b).context_length or -1 for b in range(len(positions.array()))]
     return turned if -1 in lengths else turned.in_context(np.roll(lengths, 1))
 
 

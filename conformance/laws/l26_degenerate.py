@@ -4,6 +4,7 @@ from itertools import combinations
 
 from hypothesis import strategies as st
 
+from relpos.conformance import grids
 from relpos.conformance.answers import answer, comparisons, prepared
 from relpos.conformance.errors import Raised, Refused
 from relpos.conformance.judge import LawFailure, demand
@@ -34,7 +35,8 @@ def check(subject: Subject, plan: Plan) -> float:
 
 def _pinned(subject: Subject) -> list[Plan]:
     base = smoke_plan(subject)
-    plans = [*_short(subject, base), *_narrow(subject, base), *_extremes(subject, base), *_pairs(subject, base)]
+    short, extremes = (grids.one_token, grids.pinned) if subject.on_grid else (_short, _extremes)
+    plans = [*short(subject, base), *_narrow(subject, base), *extremes(subject, base), *_pairs(subject, base)]
     return [within_reach(subject, plan) for plan in plans] + _outside(subject, base)
 
 

@@ -25,17 +25,23 @@ def check_input(where: str, argument: str, x: Tensor, embed_dim: int, batch: int
         raise refusal(where, argument, f"of shape [B, L, E] = [{B}, L, {embed_dim}]", list(x.shape))
 
 
-def check_positions(where: str, argument: str, positions: Tensor, length: int | None = None, batch: int | None = None) -> None:
-    """Refuse positions that are not whole numbers of shape [L] or [B, L]."""
+def check_positions(
+    where: str, argument: str, positions: Tensor | None, length: int | None = None, batch: int | None = None, axes: int = 1
+) -> None:
+    """Refuse positions that are not whole numbers of shape [L] or [B, L]; on several axes [L, axes] or [B, L, axes]."""
     if not isinstance(positions, Tensor):
-        got, hint = type(positions).__name__, "torch.arange(L) counts from 0."
+        got, hint = (
+            type(positions).__name__,
+            "torch.arange(L) counts from 0." if axes == 1 else "List the place of every token.",
+        )
         raise refusal(where, argument, "a tensor of whole numbers", got, hint)
     if positions.dtype.is_floating_point or positions.dtype.is_complex or positions.dtype == torch.bool:
         hint = "Convert them with .long(); float16 and bfloat16 have merged far ones before."
         raise refusal(where, argument, "whole numbers", positions.dtype, hint)
-    one_each = length is None or positions.shape[-1:] == (length,)
-    rows = positions.ndim == 1 or (positions.ndim == 2 and batch in (None, positions.shape[0]))
+    tokens = positions.shape if axes == 1 else positions.shape[:-1]
+    one_each = (length is None or tokens[-1:] == (length,)) and (axes == 1 or positions.shape[-1:] == (axes,))
+    rows = len(tokens) == 1 or (len(tokens) == 2 and batch in (None, tokens[0]))
     if not (one_each and rows):
-        L, B = ("L" if length is None else length), ("B" if batch is None else batch)
-        required = f"of shape [L] = [{L}] or [B, L] = [{B}, {L}]"
+        L, B, n = ("L" if length is None else length), ("B" if batch is None else batch), "" if axes == 1 else f", {axes}"
+        required = f"of shape [L{n}] = [{L}{n}] or [B, L{n}] = [{B}, {L}{n}]"
         raise refusal(where, argument, required, list(positions.shape), "Give every token one position.")

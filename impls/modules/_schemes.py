@@ -95,7 +95,7 @@ def check_together(where: str, schemes: Sequence[Any], sizes: dict[str, int]) ->
     names = [scheme_name(settings) for settings in schemes]
     twice = [name for name in names if names.count(name) > 1]
     require(where, "schemes", not twice, "different from one another", names, "Give each once.")
-    owners = [name for name, settings in zip(names, schemes, strict=True) if hasattr(settings, "scale")]
+    owners = [name for name, settings in zip(names, schemes, strict=True) if {"scale", "content"} & set(dir(settings))]
     hint = "q·k is scaled once: which of them is meant cannot be told."
     require(where, "schemes", len(owners) < 2, "at most one that has a scale of its own", owners, hint)
     for name, settings in zip(names, schemes, strict=True):
@@ -118,6 +118,15 @@ def check_lent(where: str, schemes: Sequence[Any], sizes: dict[str, Any], bias: 
             num_heads, groups = sizes["num_heads"], sizes["num_kv_heads"]
             require(where, "num_kv_heads", groups == num_heads, f"num_heads = {num_heads} {shared}", groups)
             require(where, "bias", bias, f"True {shared}", bias)
+
+
+def axes_of(where: str, schemes: Sequence[Any]) -> int:
+    """How many coordinates a position has: the same for all schemes that look at positions."""
+    looking = [settings for settings in schemes if settings.form != "none"]
+    axes = {scheme_name(settings): getattr(settings, "axes", 1) for settings in looking}
+    hint = "A position has as many coordinates as there are axes."
+    require(where, "schemes", len(set(axes.values())) < 2, "of one number of axes", axes, hint)
+    return next(iter(axes.values()), 1)
 
 
 def own_scale(schemes: Sequence[Any], head_dim: int) -> float:

@@ -12,7 +12,7 @@ from relpos.impls._rotation import context_of
 from relpos.impls.modules._checks import check_input, check_positions, refusal, require
 from relpos.impls.modules._masks import Sense, read_mask
 from relpos.impls.modules._past import Past
-from relpos.impls.modules._schemes import INIT_STD, Scheme, check_lent, check_together, lent, own_scale
+from relpos.impls.modules._schemes import INIT_STD, Asked, Scheme, axes_of, check_lent, check_together, lent, own_scale
 from relpos.impls.modules.relative_position_bias import RelativePositionBias
 from relpos.spec.contract import scheme_name
 
@@ -68,13 +68,16 @@ class MultiHeadAttention(nn.Module):
         check_together(WHERE, several, {"num_heads": num_heads, "head_dim": D, "embed_dim": embed_dim})
         check_lent(WHERE, several, {"num_heads": num_heads, "num_kv_heads": groups}, bias)
         self.embed_dim, self.num_heads, self.causal, self.dropout = embed_dim, num_heads, causal, dropout
-        self.weight_std, self.scale = weight_std, own_scale(several, D)
+        self.weight_std, self.scale, self.axes = weight_std, own_scale(several, D), axes_of(WHERE, several)
+        hint = "Positions on several axes have no before and after; hide keys with `mask`."
+        require(WHERE, "causal", self.axes == 1 or not causal, f"False for positions on {self.axes} axes", causal, hint)
         self.query, self.output = (nn.Linear(embed_dim, embed_dim, bias=bias) for _ in range(2))
         self.key, self.value = (nn.Linear(embed_dim, groups * D, bias=bias) for _ in range(2))
         self.schemes = nn.ModuleDict()
         for settings in several:
             part = RelativePositionBias if settings.form == "bias" else Scheme
             self.schemes[scheme_name(settings)] = part(settings, init_std=init_std)
+        self._own_content = {scheme_name(s): Asked(s, "content") for s in several if hasattr(s, "content")}
         self._past = Past()
         self.reset_parameters()
 
@@ -104,19 +107,20 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Outputs [B, Lq, E] of x [B, Lq, E], which attends to itself or to a context [B, Lk, E].
 
-        positions   whole numbers, [L] or [B, L] (left padding, packing), of x and of the context; None: from 0
+        positions   whole numbers, [L] or [B, L] (left padding, packing), of x and of the context; None: from 0. On n axes
+                    [L, n] or [B, L, n], never left out
         mask        [B, Lk] (padding), [B, Lq, Lk] or [B, H, Lq, Lk]; an axis of size 1 is shared
         mask_sense  "true_keeps", "true_drops", or "additive" (0 keeps, −inf drops): owed whenever a mask is given
         """
         check_input(WHERE, "x", x, self.embed_dim)
         if context is None and context_positions is not None:
             raise refusal(WHERE, "context_positions", "left out without a context", list(context_positions.shape))
-        q_at = k_at = _positions("positions", x, positions)
+        q_at = k_at = _positions("positions", x, positions, self.axes)
         x = source = self._placed(x, q_at)
         if context is not None:
             check_input(WHERE, "context", context, self.embed_dim, batch=x.shape[0])
             self._refuse_unplaced(positions, context_positions)
-            k_at = _positions("context_positions", context, context_positions)
+            k_at = _positions("context_positions", context, context_positions, self.axes)
             source = self._placed(context, k_at)
         q, k, v = self._projected(x, source)
         read = read_mask(WHERE, mask, mask_sense, (x.shape[0], self.num_heads, x.shape[1], k.shape[2]))
@@ -214,19 +218,23 @@ class MultiHeadAttention(nn.Module):
             n = context_of(q_at, k_at) if dependent else None
             q = rotation.ask("rotate", dtype=q.dtype, x=q, positions=q_at, role="query", sequence_length=n)
             k = rotation.ask("rotate", dtype=k.dtype, x=k, positions=k_at, role="key", sequence_length=n)
+        for name, content in self._own_content.items():  # a cosine in place of scale · q · k
+            params = {n: p.to(working(q.dtype)) for n, p in self.schemes[name].named_parameters(recurse=False)}
+            return content(settings=self.schemes[name].settings, params=params, q=q, k=k)
         return score(q, k, self.scale)
 
 
 def _left(heard: Tensor | None, added: Tensor) -> Tensor:
     """The keys heard so far that one more term does not hide."""
-    left = (added > -torch.inf)[(None,) * (4 - added.ndim)]
+    left = (added != -torch.inf)[(None,) * (4 - added.ndim)]
     return left if heard is None else heard & left
 
 
-def _positions(argument: str, x: Tensor, positions: Tensor | None) -> Tensor:
-    if positions is None:
+def _positions(argument: str, x: Tensor, positions: Tensor | None, axes: int) -> Tensor:
+    if positions is None and axes == 1:
         return torch.arange(x.shape[1], device=x.device)
-    check_positions(WHERE, argument, positions, x.shape[1], x.shape[0])
+    check_positions(WHERE, argument, positions, x.shape[1], x.shape[0], axes)
+    assert positions is not None  # it has just been checked
     return positions
 
 

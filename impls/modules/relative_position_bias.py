@@ -40,11 +40,12 @@ class RelativePositionBias(nn.Module):
     def forward(self, query_positions: Tensor, key_positions: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
         """The bias, [H, Lq, Lk], or [B, H, Lq, Lk] where positions differ per sample; queries or heads may broadcast.
 
-        query_positions, key_positions  whole numbers, [L] or [B, L]
+        query_positions, key_positions  whole numbers, [L] or [B, L]; on n axes [L, n] or [B, L, n]
         dtype                           of the answer; None: the learned tensors' own, float32 where nothing is learned
         """
-        check_positions(WHERE, "query_positions", query_positions)
-        check_positions(WHERE, "key_positions", key_positions)
+        axes = getattr(self.settings, "axes", 1)
+        check_positions(WHERE, "query_positions", query_positions, axes=axes)
+        check_positions(WHERE, "key_positions", key_positions, axes=axes)
         learned = dict(self.named_parameters(recurse=False))
         dtype = dtype or next((parameter.dtype for parameter in learned.values()), torch.float32)
         learned = {name: parameter.to(dtype) for name, parameter in learned.items()}
