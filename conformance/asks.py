@@ -3,10 +3,10 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any
 
 from relpos.conformance.errors import AdapterError
+from relpos.conformance.nearest import nearest
 from relpos.impls.card import Card
 
 TENSORS = {"q", "k", "v", "x"}
@@ -24,6 +24,7 @@ OTHERS = {
     "device",
     "sequence_length",
     "num_kv_heads",
+    "head_indices",
 }
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")
@@ -101,7 +102,7 @@ def _signature(function: Callable[..., Any], cls: type[Any], what: str) -> inspe
 
 
 def _nobody(theirs: str, known: set[str], what: str) -> str:
-    near = get_close_matches(theirs, known, n=3, cutoff=0.5)
+    near = nearest(theirs, known)
     hint = f"If it is {' or '.join(near)} under another name: --claim rename={theirs}:{near[0]}. " if near else ""
     return (
         f"{what} asks for `{theirs}`, which nobody can provide. {hint}"

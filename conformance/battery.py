@@ -21,7 +21,7 @@ def battery(subject: Subject, **sizes: int) -> list[Plan]:
     if "causal" in subject.asks and not base.causal:
         found += [plan.but(causal=True) for plan in found[:3]]
     if "mask" in subject.asks:
-        found += [found[0].but(mask="random"), found[0].but(mask="empty")]
+        found += [found[0].but(mask=kind) for kind in ("random", "empty") if kind == "random" or subject.empty_rows]
     if "scale" in subject.asks:
         found.append(found[0].but(scale=0.5))
     return [within_reach(subject, plan) for plan in found]

@@ -12,6 +12,22 @@ from relpos.conformance.precision import torch_dtype
 from relpos.impls.card import Card
 from relpos.spec.positions import Positions
 
+# The same numbers at other places in memory, [B, H, L, D] or [B, L, H, D].
+STORAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "transposed": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    "sliced": lambda x: torch.cat([x, x + 1], dim=-1)[..., : x.shape[-1]],
+    "expanded": lambda x: _expanded(x),
+}
+
+
+def _expanded(x: torch.Tensor) -> torch.Tensor:
+    """Stride 0 along the axis of heads, if all heads hold the same numbers."""
+    for axis in (1, 2):
+        first = x.narrow(axis, 0, 1)
+        if torch.equal(first.expand_as(x), x):
+            return first.clone().expand_as(x)
+    return x
+
 
 class Provider:
     """Provides every name of the contract for one call; tensors are made once, so that gradients can be read from them."""
@@ -29,6 +45,7 @@ class Provider:
             "role": lambda: self.role,
             "causal": lambda: self.inputs.causal,
             "scale": self._scale,
+            "head_indices": lambda: self._whole(np.array(self._heads(), dtype=np.int64)),
             "num_kv_heads": lambda: self.inputs.k.shape[1],
             "dtype": lambda: self._dtype(),
             "device": lambda: torch.device(self.device),
@@ -54,7 +71,11 @@ class Provider:
     def tensor(self, name: str, array: np.ndarray) -> Any:
         """A leaf of the working dtype, made once per name."""
         if name not in self.leaves:
-            self.leaves[name] = self._float(array).requires_grad_(name in self.wanted) if self._torch() else self._float(array)
+            plain = self._float(array)
+            stored = self.inputs.plan.extra.get("storage")
+            if stored and plain.ndim == 4 and self._torch():
+                plain = STORAGES[stored](plain)
+            self.leaves[name] = plain.requires_grad_(name in self.wanted) if self._torch() else plain
         return self.leaves[name]
 
     def laid_out(self, name: str, array: np.ndarray) -> Any:
@@ -84,6 +105,10 @@ class Provider:
 
     def _positions(self, positions: Positions) -> Any:
         return self._whole(positions.array())
+
+    def _heads(self) -> tuple[int, ...]:
+        """Global indices of the heads that are asked about: all, or a shard."""
+        return self.inputs.plan.extra.get("head_indices") or tuple(range(self.inputs.q.shape[1]))
 
     def _x(self) -> Any:
         if self.inputs.settings.form == "embedding":

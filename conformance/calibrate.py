@@ -1,4 +1,4 @@
-"""Measures c of `tolerance.py`: the largest error of right implementations, in units of u·M + u_p·P + n·η.
+"""Measures c of `tolerance.py`: the largest error of right implementations, in units of s(n)·u·M + u_p·P + n·η.
 
     python -m relpos.conformance.calibrate [inputs]
 

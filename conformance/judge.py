@@ -8,12 +8,12 @@ import numpy as np
 from relpos.conformance.expected import AXES, Expected
 from relpos.conformance.plan import Plan
 from relpos.conformance.precision import largest_number
-from relpos.conformance.tolerance import C, units
+from relpos.conformance.tolerance import C, growth, units
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Errors of one array in units of u·M + u_p·P + n·η; more than `allowed` of them is a fault."""
+    """Errors of one array in units of s(n)·u·M + u_p·P + n·η; more than `allowed` of them is a fault."""
 
     name: str
     got: np.ndarray
@@ -71,9 +71,9 @@ class Tally:
 
 
 def bound_of(want: Expected, dtype: str) -> np.ndarray:
-    """The unit in which errors of an array are counted: u·M + u_p·P + n·η."""
-    unit = units(dtype)
-    return unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
+    """The unit in which errors of an array are counted: s(n)·u·M + u_p·P + n·η."""
+    unit, summed = units(dtype), growth(want.size.n)
+    return summed * unit.u * want.size.M + unit.u_position * want.size.P + want.size.n * unit.eta
 
 
 def compare(got: np.ndarray, want: Expected, dtype: str, *, factor: float = 1.0) -> Comparison:

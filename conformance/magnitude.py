@@ -4,10 +4,11 @@
     embedding   M = |e|                                     P = |pθ|·(2 + |ln θ|), the largest slope of sin and cos being 1
     rotated     M = |x_a c| + |x_b s|                       P = |pθ|·(2 + |ln θ|)·(|x_a| + |x_b|)
     logits      M = scale·Σ|q||k| + |position term|         P = scale·Σ of the P of one side times the magnitude of the other
-    output      M = Σ_j w_j·|v_j| + Σ_j w_j·(2 + M_j)·|v_j − out|          P = Σ_j w_j·P_j·|v_j − out|
+    output      M = Σ_j w_j·|v_j| + Σ_j w_j·(2 + M_j + g_j)·|v_j − out|    P = Σ_j w_j·P_j·|v_j − out|
 
 M_j, P_j are those of the logits. (2 + |ln θ|): pθ is one product, and θ = base^x amplifies the rounding of x by |x|·ln base
-= |ln θ|. In the output, a logit that is off by δ moves its weight by w·δ against the mean, hence |v_j − out|.
+= |ln θ|. In the output, a logit that is off by δ moves its weight by w·δ against the mean, hence |v_j − out|; g_j is how far
+the logit lies below the greatest one of its row, which is taken off before the exponential: that difference is rounded too.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from relpos.spec.attention import encoded, repeated
-from relpos.spec.positions import Positions
+from relpos.spec.positions import Explicit, Positions
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,18 @@ def output_size(logits: Size, weights: np.ndarray, out: np.ndarray, v: np.ndarra
     """Of the output [B, H, Lq, D]; v and value_size [B, H, Lq, Lk, D]: the value a query sees at a key."""
     spread = np.abs(v - out[..., None, :])
     w = weights[..., None]
-    M = (w * value_size.M).sum(-2) + (w * (2 + logits.M[..., None]) * spread).sum(-2)
+    shaken = 2 + logits.M + gaps(weights)
+    M = (w * value_size.M).sum(-2) + (w * shaken[..., None] * spread).sum(-2)
     P = (w * value_size.P).sum(-2) + (w * logits.P[..., None] * spread).sum(-2)
     return Size(M, P, logits.n + weights.shape[-1])
+
+
+def gaps(weights: np.ndarray) -> np.ndarray:
+    """How far each logit lies below the greatest of its row, read off the weights; 0 where a weight is 0."""
+    seen = weights > 0
+    logarithm = np.log(np.where(seen, weights, 1.0))
+    top = np.where(seen, logarithm, -np.inf).max(axis=-1, keepdims=True, initial=-np.inf)
+    return np.where(seen, top - logarithm, 0.0)
 
 
 def seen_values(settings: Any, params: dict, v: np.ndarray, query_positions: Positions, key_positions: Positions) -> np.ndarray:
@@ -111,11 +121,11 @@ def seen_values(settings: Any, params: dict, v: np.ndarray, query_positions: Pos
     B, H, Lk, D = v.shape
     seen = np.broadcast_to(v[:, :, None], (B, H, len(query_positions), Lk, D)).copy()
     if hasattr(settings, "values"):
+        alone = np.ones((1, len(query_positions), 1))
         for b in range(B):
+            keys = key_positions.row(b).array()
             for j in range(Lk):
-                one_key = np.zeros((1, len(query_positions), Lk))
-                one_key[:, :, j] = 1.0
-                seen[b, :, :, j] += settings.values(params, one_key, query_positions.row(b), key_positions.row(b))
+                seen[b, :, :, j] += settings.values(params, alone, query_positions.row(b), Explicit(keys[j : j + 1]))
     return seen
 
 

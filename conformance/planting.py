@@ -39,7 +39,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _claims(level: str) -> dict[str, Any]:
-    return {"level": level, "gradient": False, "binds": ("num_kv_heads",)}
+    # Loops have no tiles, and at a thousand keys take a minute.
+    return {"level": level, "gradient": False, "binds": ("num_kv_heads",), "unclaimed": ("L25",)}
 
 
 def levels_of(scheme: str, fault: Fault | Planted) -> tuple[str, ...]:

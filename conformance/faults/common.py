@@ -19,6 +19,7 @@ EVERYWHERE = {**dict.fromkeys(FORMS, ALL), "none": ("attention",)}
 PLACED = {**EVERYWHERE, "embedding": ("logits", "attention")}  # an embedding alone knows of no keys
 ABSOLUTE = {"embedding": ALL, "rotation": ("contribution",)}  # what moves all positions alike shows nowhere else
 PAIRS = {"bias": ALL, "logits": ALL}  # forms that see query and key at once
+WHOLE = {form: where for form, where in EVERYWHERE.items() if form not in ABSOLUTE}  # no angle means anything at 2^31
 SCORES = dict.fromkeys(FORMS, ("logits", "attention"))
 OUTPUTS = dict.fromkeys(FORMS, ("attention",))
 SHARED = {form: ("attention",) for form in FORMS if form != "embedding"}
@@ -146,8 +147,12 @@ POSITIONS = (
     (PLACED, Fault("first-rows", "the first sample's positions for all", "L1", given=_first_rows,
         cases=("B104", "B107"), claims={"positions": "per_row"})),
     (EVERYWHERE, Fault("bfloat16-positions", "positions kept in bfloat16", "L1", given=_both(_bfloat16), cases=("B109",))),
-    (ABSOLUTE, Fault("int16-positions", "positions that wrap at 2^15", "L1", given=_both(lambda p: p.astype(np.int16)),
+    (EVERYWHERE, Fault("int16-positions", "positions that wrap at 2^15", "L19", given=_both(lambda p: p.astype(np.int16)),
         cases=("B144",))),
+    (WHOLE, Fault("int32-positions", "positions that wrap at 2^31", "L19", given=_both(lambda p: p.astype(np.int32)),
+        cases=("B142",), claims={"max_position": 2**33})),
+    (EVERYWHERE, Fault("shard-contiguous", "a shard's positions counted on from its first", "L30",
+        given=_queries(lambda p: p[..., :1] + np.arange(p.shape[-1])), cases=("B149",))),
     (EVERYWHERE, Fault("short-table", "positions past a table's end taken as its last", "L1",
         given=_both(lambda p: np.minimum(p, TABLE - 1)))),
 )

@@ -8,6 +8,7 @@ from relpos.conformance.plan import Inputs
 from relpos.spec.alibi import ALiBi
 from relpos.spec.rope import RoPE
 
+TILE = 32
 SCORES = ("logits", "attention")
 
 
@@ -54,6 +55,20 @@ def head_for_length(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (_score(q, k).softmax(-1) @ v).transpose(1, 2)
 
 
+def whole_tiles(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Keys beyond the last whole tile of 32 are forgotten."""
+    kept = max(k.shape[2] // TILE * TILE, min(k.shape[2], TILE))
+    return _score(q, k[:, :, :kept]).softmax(-1) @ v[:, :, :kept]
+
+
+def strides_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Keys are read as if they lay one after another, as a kernel that never asks for strides does."""
+    _, H, Lk, D = k.shape
+    room = k.untyped_storage().nbytes() // k.element_size() - k.storage_offset()
+    assumed = (H * Lk * D, Lk * D, D, 1)
+    return _score(q, k.as_strided(k.shape, assumed if room >= k.numel() else k.stride())).softmax(-1) @ v
+
+
 class UnmaskedChunk:
     """A decoder whose step hides nothing: tokens that arrive together see one another."""
 
@@ -87,6 +102,8 @@ FAULTS = (
     Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",)),
     Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",),
         claims={"masked_nan": True}),
+    Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles, cases=("B138",)),
+    Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed, cases=("B140",)),
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),

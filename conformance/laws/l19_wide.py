@@ -1,0 +1,67 @@
+"""L19: positions past the numbers where narrow types end."""
+
+from relpos.conformance.answers import answer, comparisons, prepared
+from relpos.conformance.judge import demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import within_reach
+from relpos.conformance.plan import Plan
+from relpos.conformance.precision import unit_roundoff
+from relpos.conformance.smoke import smoke_plan
+from relpos.conformance.strategies import plans
+from relpos.conformance.subject import Subject
+
+# int16, uint16, whole numbers in float32, int32, uint32: the first position that each cannot hold.
+ENDS = (2**15, 2**16, 2**24, 2**31, 2**32)
+TURN = 0.1  # radians: where an angle is off by more, first order says nothing
+AROUND = 2  # positions on either side, so that a wrap shows in distances too
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """Positions on both sides of such an end, against the definition."""
+    given = prepared(subject, plan)
+    found = comparisons(subject, given, answer(subject, given))
+    return max(demand(c, f"the {c.name} is wrong around position {plan.extra['end']}", plan) for c in found)
+
+
+def ends(subject: Subject) -> list[int]:
+    """The ends that lie within what it claims, and where its angles still mean something."""
+    most = subject.card.max_position
+    if subject.form in ("rotation", "embedding"):
+        most = min(most, int(TURN / unit_roundoff("float32")))
+    return [end for end in ENDS if end + AROUND <= most]
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    base = smoke_plan(subject, batch=1, heads=2)
+    dtype = next((d for d in ("float32", "float64") if d in subject.dtypes), base.dtype)
+    return [within_reach(subject, _around(subject, base.but(dtype=dtype), end)) for end in ends(subject)]
+
+
+def _around(subject: Subject, base: Plan, end: int) -> Plan:
+    plan = base.but(causal=base.causal or "causal" in subject.asks, extra={"end": end})
+    if base.query_positions is None or base.key_positions is None:
+        return plan.but(offset=end - AROUND)
+    keys = tuple(range(end - AROUND, end - AROUND + base.key_length))
+    start = 0 if subject.one_length else base.key_length - base.query_length
+    return plan.but(query_positions=keys[start : start + base.query_length], key_positions=keys)
+
+
+def _applies(subject: Subject) -> str | None:
+    alone = subject.level == "contribution" and subject.positions == "offset" and subject.form != "logits"
+    if subject.positions != "arbitrary" and not alone:
+        return "it cannot be told a far position without as many keys"
+    if not ends(subject):
+        return f"it claims positions to {subject.card.max_position} only"
+    return None
+
+
+LAW = Law(
+    name="L19",
+    title="far positions do not wrap",
+    statement="Around 2^15, 2^16, 2^24, 2^31 and 2^32, as far as is claimed, every element equals the definition.",
+    check=check,
+    plans=lambda subject: plans(subject),
+    applies=_applies,
+    pinned=_pinned,
+    share=0.0,
+)

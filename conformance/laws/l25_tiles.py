@@ -1,0 +1,88 @@
+"""L25: ragged lengths and any storage."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import answer, definition, prepared
+from relpos.conformance.expected import AXES
+from relpos.conformance.judge import bound_of, compare, compare_within, demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import within_reach
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.sampling import rows_of, sampled
+from relpos.conformance.smoke import smoke_plan
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import C
+
+LENGTHS = (31, 33, 63, 64, 65, 127, 129, 1025)
+WHOLE = 129  # longest that the definition is evaluated at in full
+EDGES = (32, 64, 128, 1024)  # of the usual tiles
+STORAGES = ("transposed", "sliced", "expanded")
+ROWS = {"bias": -2, "logits": -2, "output": -2, "rotated query": -2, "rotated key": -2, "embedding": -2, "embedded": -2}
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """Around the edges of tiles against the definition, on sampled rows; in another storage, against the plain one."""
+    given = prepared(subject, plan)
+    return _stored(subject, given) if "storage" in plan.extra else _long(subject, given)
+
+
+def _long(subject: Subject, given: Inputs) -> float:
+    plan, got, largest = given.plan, answer(subject, given), 0.0
+    whole = plan.query_length <= WHOLE or (subject.level == "contribution" and subject.form == "rotation")
+    rows = list(range(plan.query_length)) if whole else rows_of(plan.query_length, EDGES, plan.seed)
+    says = f"is wrong at a length of {plan.key_length}" + ("" if whole else f" (of its rows, {_listed(rows)} were looked at)")
+    for name, want in definition(subject, given if whole else sampled(given, rows)).items():
+        if subject.card.softmax == "causal" and name in ("bias", "logits"):
+            continue  # right up to a constant per query: L1 says how
+        value = got[name] if whole else np.take(got[name], rows, axis=ROWS[name])
+        largest = max(largest, demand(compare(value, want, plan.dtype), f"the {name} {says}", plan))
+    return largest
+
+
+def _listed(rows: list[int]) -> str:
+    return ", ".join(map(str, rows))
+
+
+def _stored(subject: Subject, given: Inputs) -> float:
+    """The same numbers, stored otherwise."""
+    if given.plan.extra["storage"] == "expanded":
+        given = given.but(k=_one_head(given.k), v=_one_head(given.v))
+    plain = given.but(plan=given.plan.but(extra={}))
+    whole, got, largest = answer(subject, plain), answer(subject, given), 0.0
+    for name, want in definition(subject, plain).items():
+        bound = 2 * bound_of(want, given.plan.dtype)
+        found = compare_within(got[name], whole[name], bound, name=name, allowed=C[want.kind], axes=AXES[name])
+        says = f"{given.plan.extra['storage']} tensors give another {name} than contiguous ones"
+        largest = max(largest, demand(found, says, given.plan))
+    return largest
+
+
+def _one_head(x: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(x[:, :1], x.shape)
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    base = smoke_plan(subject, batch=1, heads=2)
+    longest = subject.card.max_length or max(LENGTHS)
+    found = [_of_length(subject, base, n) for n in LENGTHS if n <= longest]
+    if {"q", "k", "x"} & subject.asks and subject.arrays == "torch":
+        found += [base.but(extra={"storage": kind}) for kind in STORAGES]
+    return [within_reach(subject, plan) for plan in found]
+
+
+def _of_length(subject: Subject, base: Plan, n: int) -> Plan:
+    explicit = base.query_positions is not None
+    at = tuple(range(n)) if explicit else None
+    return base.but(query_length=n, key_length=n, offset=0, query_positions=at, key_positions=at, seed=n)
+
+
+LAW = Law(
+    name="L25",
+    title="ragged lengths, any storage",
+    statement="Lengths around the edges of tiles are right, and strided or expanded tensors give what contiguous ones give.",
+    check=check,
+    plans=lambda subject: st.sampled_from(_pinned(subject)),
+    pinned=_pinned,
+    share=0.0,
+)

@@ -1,0 +1,101 @@
+"""L30: shards of a long context, gathered, are the whole."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from relpos.conformance.answers import answer, definition, prepared
+from relpos.conformance.expected import AXES
+from relpos.conformance.judge import bound_of, compare_within, demand
+from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import within_reach
+from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.smoke import smoke_plan
+from relpos.conformance.strategies import plans
+from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import C
+from relpos.spec.positions import Explicit
+
+QUERY_AXIS = {"rotated key": -2, "embedding": -2, "embedded": -2, "bias": -2, "logits": -2, "rotated query": -2, "output": -2}
+
+
+def check(subject: Subject, plan: Plan) -> float:
+    """Every rank's queries, at their own positions and against all keys, put back in order."""
+    given = prepared(subject, plan)
+    whole = answer(subject, given)
+    ranks = shares(plan.query_length, plan.extra["ranks"], plan.extra["order"])
+    pieces = [answer(subject, _rank(subject, given, rows)) for rows in ranks if len(rows)]
+    back = np.argsort(np.concatenate(ranks))
+    largest = 0.0
+    for name, want in definition(subject, given).items():
+        gathered = np.concatenate([piece[name] for piece in pieces], axis=QUERY_AXIS[name])
+        got = np.take(gathered, back, axis=QUERY_AXIS[name])
+        bound = 2 * bound_of(want, plan.dtype)
+        found = compare_within(got, whole[name], bound, name=name, allowed=C[want.kind], axes=AXES[name])
+        says = f"gathered from {len(pieces)} ranks ({plan.extra['order']}), the {name} differs from the whole"
+        largest = max(largest, demand(found, says, plan))
+    return largest
+
+
+def shares(length: int, ranks: int, order: str) -> list[np.ndarray]:
+    """Rows of every rank: contiguous, or zigzag, where rank r holds chunks r and 2n − 1 − r of 2n."""
+    if order == "contiguous":
+        return list(np.array_split(np.arange(length), ranks))
+    chunks = np.array_split(np.arange(length), 2 * ranks)
+    return [np.concatenate([chunks[r], chunks[2 * ranks - 1 - r]]) for r in range(ranks)]
+
+
+def _rank(subject: Subject, given: Inputs, rows: np.ndarray) -> Inputs:
+    plan = given.plan.but(query_length=len(rows), query_positions=_listed(given.query_positions.array()[..., rows]))
+    mask = None if given.mask is None else given.mask[:, :, rows]
+    part = given.but(
+        plan=plan, q=given.q[:, :, rows], query_positions=Explicit(given.query_positions.array()[..., rows]), mask=mask
+    )
+    if subject.form == "rotation" and subject.level == "contribution":
+        keys = Explicit(given.key_positions.array()[..., rows])
+        cut = plan.but(key_length=len(rows), key_positions=_listed(keys.array()))
+        part = part.but(plan=cut, k=given.k[:, :, rows], v=given.v[:, :, rows], key_positions=keys)
+    return part
+
+
+def _listed(positions: np.ndarray) -> tuple:
+    return tuple(tuple(row) if isinstance(row, list) else row for row in positions.tolist())
+
+
+@st.composite
+def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
+    plan = draw(plans(subject, min_queries=2, min_keys=2, listed=False, contents=("normal",), far=False))
+    return _sharded(subject, plan, draw(st.sampled_from((2, 3))), draw(st.sampled_from(("zigzag", "contiguous"))))
+
+
+def _sharded(subject: Subject, plan: Plan, ranks: int, order: str) -> Plan:
+    """As many queries as keys, at the same positions."""
+    n = max(plan.query_length, plan.key_length)
+    start = np.array(plan.key_positions).min()
+    at = tuple(range(int(start), int(start) + n))
+    causal = plan.causal or "causal" in subject.asks
+    square = plan.but(query_length=n, key_length=n, query_positions=at, key_positions=at, causal=causal)
+    return within_reach(subject, square.but(extra={"ranks": ranks, "order": order}))
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    base = smoke_plan(subject, key_length=8, query_length=8)
+    return [_sharded(subject, base, 2, order) for order in ("zigzag", "contiguous")]
+
+
+def _applies(subject: Subject) -> str | None:
+    if subject.positions != "arbitrary" or subject.kind == "decoder":
+        return "it takes no list of positions"
+    alone = subject.level == "contribution" and subject.form in ("rotation", "embedding")
+    return "it takes one length for queries and keys" if subject.one_length and not alone else None
+
+
+LAW = Law(
+    name="L30",
+    title="gathered shards are the whole",
+    statement="Queries spread over ranks, contiguous or zigzag, each at its own position, give the rows of the whole.",
+    check=check,
+    plans=_plans,
+    applies=_applies,
+    pinned=_pinned,
+    share=0.2,
+)
