@@ -4,6 +4,7 @@ from relpos.conformance.plan import Plan
 from relpos.conformance.subject import Subject
 
 ROOM = 32  # positions a plan may need beyond its start
+MOST_ROWS = 2**18  # of a table of positions, whatever is claimed: they must fit into memory
 NEAR = 16  # in half precision, where a bias grows with the position itself
 
 
@@ -58,7 +59,7 @@ def _within_table(subject: Subject, plan: Plan, capacity: int) -> Plan:
     last = max(told or (plan.offset + plan.query_length - 1, plan.key_length - 1))
     if last < capacity:
         return plan
-    if "max_position" in subject.free:
+    if "max_position" in subject.free and last < MOST_ROWS:
         return plan.but(settings={**plan.settings, "max_position": 2 * (last + 1)})
     if told:
         near = lambda at: None if at is None else tuple(near(p) if isinstance(p, tuple) else p % capacity for p in at)  # noqa: E731
