@@ -40,12 +40,10 @@ EXAMPLES = (
     Clipped(H, 0, heads="shared", sign="key_minus_query"),
     *(MusicTransformer(H, D, 3, variant=variant, value_term="every") for variant in ("masked", "unmasked", "local")),
     MusicTransformer(H, D, 8, variant="local", per_head=False, value_term="not_first_block"),
-    *(
-        TransformerXL(H, D, variant=variant, max_distance=3)
-        for variant in ("transformer_xl", "learned", "bidirectional", "xlnet")
-    ),
-    TransformerXL(H, D, d_model=6, clamp_len=2, memory_length=2, same_length=True),
-    TransformerXL(H, D, variant="xlnet", clamp_len=1, memory_length=1, segment_length=2),
+    *(TransformerXL(H, D, variant=name, d_model=4) for name in ("transformer_xl", "bidirectional", "xlnet")),
+    TransformerXL(H, D, variant="learned", max_distance=3),
+    TransformerXL(H, D, d_model=2, clamp_len=2, memory_length=2, same_length=True),
+    TransformerXL(H, D, variant="xlnet", d_model=2, clamp_len=1, memory_length=1, segment_length=2),
     *(Learned(D, REACH, first_row=first) for first in (0, 2)),
     *(DeBERTa(H, D, 2, terms=terms) for terms in ("both", "c2p", "p2c")),
     DeBERTa(H, D, 2, indices="paper"),
