@@ -1,7 +1,7 @@
 """What an implementation asks for by parameter name, and whether anybody can provide it."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
@@ -28,6 +28,20 @@ OTHERS = {
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")
 
+# What tutorials and libraries call them.
+USUAL = {
+    "num_heads": ("n_heads", "nheads", "n_head", "heads", "num_attention_heads"),
+    "query_length": ("seq_len", "seqlen", "seq_length", "sequence_len", "length", "q_len", "qlen", "query_len"),
+    "key_length": ("k_len", "klen", "kv_len", "key_len"),
+    "offset": ("past_length", "past_key_values_length", "start_pos", "cache_position"),
+    "mask": ("attention_mask", "attn_mask", "key_mask"),
+    "causal": ("is_causal",),
+    "head_dim": ("dim", "d_head", "d_k", "head_size"),
+    "embed_dim": ("dim", "d_model", "hidden_size", "embedding_dim"),
+}
+WHOLE_LAYERS = (*USUAL["embed_dim"], "embed_dim", "hidden_states")
+DISTANCES = ("relative_position", "relative_positions", "rel_pos", "distance", "distances", "relative_distance")
+
 
 @dataclass(frozen=True)
 class Asks:
@@ -47,7 +61,7 @@ def read_asks(function: Callable[..., Any], card: Card, cls: type[Any], *, what:
     """Read a signature; AdapterError if it cannot be read or asks for what nobody can provide."""
     known = NAMES | {f.name for f in fields(cls)} | _parameter_names(cls)
     names: dict[str, str] = {}
-    positional, unbound = [], []
+    positional, unbound, unknown = [], [], []
     for theirs, parameter in _signature(function, cls, what).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
@@ -57,10 +71,12 @@ def read_asks(function: Callable[..., Any], card: Card, cls: type[Any], *, what:
                 unbound.append(theirs)
             continue
         if ours not in known:
-            raise AdapterError(_nobody(theirs, known, what))
+            unknown.append(theirs)
         names[theirs] = ours
         if parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(theirs)
+    if unknown:
+        raise AdapterError(_nobody(unknown, known, what))
     return Asks(names, tuple(positional), tuple(unbound))
 
 
@@ -100,10 +116,29 @@ def _signature(function: Callable[..., Any], cls: type[Any], what: str) -> inspe
         ) from None
 
 
-def _nobody(theirs: str, known: set[str], what: str) -> str:
-    near = get_close_matches(theirs, known, n=3, cutoff=0.5)
-    hint = f"If it is {' or '.join(near)} under another name: --claim rename={theirs}:{near[0]}. " if near else ""
+def _nobody(theirs: list[str], known: set[str], what: str) -> str:
+    asked = " and ".join(f"`{name}`" for name in theirs)
     return (
-        f"{what} asks for `{theirs}`, which nobody can provide. {hint}"
+        f"{what} asks for {asked}, which nobody can provide. {''.join(_hints(theirs, known))}"
         f"Names there are: {', '.join(sorted(known))}. Anything else needs a default, or a wrapper that fills it in."
     )
+
+
+def _hints(theirs: list[str], known: set[str]) -> Iterator[str]:
+    """What to type, or to write, for each name that is not ours."""
+    if any(name in DISTANCES for name in theirs):
+        yield "Distances have a sign, which is judged too: wrap it in a function of query_positions and key_positions. "
+    elif any(name in WHOLE_LAYERS and not _near(name, known) for name in theirs):
+        yield "A layer with projections of its own cannot be judged: name the part that takes q, k, v, or the bias alone. "
+    else:
+        near = {name: found for name in theirs if (found := _near(name, known))}
+        said = " and ".join(f"{name} is {' or '.join(found)}" for name, found in near.items())
+        if len(near) == 1:
+            said = f"it is {' or '.join(*near.values())} under another name"
+        if near:
+            yield f"If {said}: --claim rename={','.join(f'{name}:{found[0]}' for name, found in near.items())}. "
+
+
+def _near(theirs: str, known: set[str]) -> list[str]:
+    usual = [ours for ours, others in USUAL.items() if theirs.lower() in others and ours in known]
+    return usual or get_close_matches(theirs, known, n=3, cutoff=0.5)

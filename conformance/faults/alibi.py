@@ -221,7 +221,7 @@ FAULTS = (
     Planted("aliased", "its cache handed out", "L4", Aliased, settings=SYMMETRIC),
     Planted("interpolated", "slopes divided at every call", "L4", Interpolated, settings=SYMMETRIC),
     Planted("one-cell", "a single zero broadcast over all keys in a step of one", "L3", one_cell, cases=("B018",),
-        settings=SYMMETRIC),
+        settings=SYMMETRIC, alike=("lone-step",)),
     Planted("other-slopes-in-decode", "other slopes in a step of one", "L3", other_slopes_in_decode, cases=("B003", "B022"),
         settings=SYMMETRIC),
     Planted("rounded-heads", "a crash where H is not a power of two", "L10", rounded_heads, cases=("B004",),
