@@ -3,10 +3,10 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any
 
 from relpos.conformance.errors import AdapterError
+from relpos.conformance.nearest import nearest
 from relpos.impls.card import Card
 
 TENSORS = {"q", "k", "v", "x"}
@@ -24,22 +24,13 @@ OTHERS = {
     "device",
     "sequence_length",
     "num_kv_heads",
+    "head_indices",
 }
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")
 
-# What tutorials and libraries call them.
-USUAL = {
-    "num_heads": ("n_heads", "nheads", "n_head", "heads", "num_attention_heads"),
-    "query_length": ("seq_len", "seqlen", "seq_length", "sequence_len", "length", "q_len", "qlen", "query_len"),
-    "key_length": ("k_len", "klen", "kv_len", "key_len"),
-    "offset": ("past_length", "past_key_values_length", "start_pos", "cache_position"),
-    "mask": ("attention_mask", "attn_mask", "key_mask"),
-    "causal": ("is_causal",),
-    "head_dim": ("dim", "d_head", "d_k", "head_size"),
-    "embed_dim": ("dim", "d_model", "hidden_size", "embedding_dim"),
-}
-WHOLE_LAYERS = (*USUAL["embed_dim"], "embed_dim", "hidden_states")
+# What belongs to a layer around the scheme, and what the scheme itself should find out.
+WHOLE_LAYERS = ("d_model", "dim", "embed_dim", "embedding_dim", "hidden_size")
 DISTANCES = ("relative_position", "relative_positions", "rel_pos", "distance", "distances", "relative_distance")
 
 
@@ -128,17 +119,12 @@ def _hints(theirs: list[str], known: set[str]) -> Iterator[str]:
     """What to type, or to write, for each name that is not ours."""
     if any(name in DISTANCES for name in theirs):
         yield "Distances have a sign, which is judged too: wrap it in a function of query_positions and key_positions. "
-    elif any(name in WHOLE_LAYERS and not _near(name, known) for name in theirs):
+    elif any(name in WHOLE_LAYERS and not nearest(name, known) for name in theirs):
         yield "A layer with projections of its own cannot be judged: name the part that takes q, k, v, or the bias alone. "
     else:
-        near = {name: found for name in theirs if (found := _near(name, known))}
+        near = {name: found for name in theirs if (found := nearest(name, known))}
         said = " and ".join(f"{name} is {' or '.join(found)}" for name, found in near.items())
         if len(near) == 1:
             said = f"it is {' or '.join(*near.values())} under another name"
         if near:
             yield f"If {said}: --claim rename={','.join(f'{name}:{found[0]}' for name, found in near.items())}. "
-
-
-def _near(theirs: str, known: set[str]) -> list[str]:
-    usual = [ours for ours, others in USUAL.items() if theirs.lower() in others and ours in known]
-    return usual or get_close_matches(theirs, known, n=3, cutoff=0.5)

@@ -28,7 +28,7 @@ def battery(subject: Subject, **sizes: int) -> list[Plan]:
     if "causal" in subject.asks and not base.causal:
         found += [plan.but(causal=True) for plan in found]
     if "mask" in subject.asks:
-        found += [base.but(mask="random"), base.but(mask="empty")]
+        found += [base.but(mask="random")] + ([base.but(mask="empty")] if subject.empty_rows else [])
         found += [base.but(mask="random", causal=True)] if "causal" in subject.asks else []
     if "scale" in subject.asks:
         found.append(base.but(scale=0.5))

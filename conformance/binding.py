@@ -29,6 +29,7 @@ class Provider:
             "role": lambda: self.role,
             "causal": lambda: self.inputs.causal,
             "scale": self._scale,
+            "head_indices": lambda: self._whole(np.array(self._heads(), dtype=np.int64)),
             "num_kv_heads": lambda: self.inputs.k.shape[1],
             "dtype": lambda: self._dtype(),
             "device": lambda: torch.device(self.device),
@@ -84,6 +85,10 @@ class Provider:
 
     def _positions(self, positions: Positions) -> Any:
         return self._whole(positions.array())
+
+    def _heads(self) -> tuple[int, ...]:
+        """Global indices of the heads that are asked about: all, or a shard."""
+        return self.inputs.plan.extra.get("head_indices") or tuple(range(self.inputs.q.shape[1]))
 
     def _x(self) -> Any:
         if self.inputs.settings.form == "embedding":

@@ -19,6 +19,7 @@ from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import torch_dtype
 from relpos.conformance.reading import as_tensor, to_numpy, with_axes
 from relpos.conformance.subject import Subject
+from relpos.conformance.surroundings import kept
 
 
 class Instance:
@@ -27,7 +28,16 @@ class Instance:
     def __init__(self, subject: Subject, inputs: Inputs) -> None:
         self.subject = subject
         self.settings = inputs.settings
-        self.target = self._build(inputs)
+        self._settled = False  # whether its learned tensors hold what they should, and are to be left alone
+        self.disturbed: set[str] = set()  # states of the whole process that a call changed
+        with kept(self.disturbed):
+            self.target = self._build(inputs)
+
+    def revived(self, target: Any) -> "Instance":
+        """The same with another object in place of the one that was built, whose learned tensors are left as they are."""
+        other = copy.copy(self)
+        other.target, other._settled = target, True
+        return other
 
     def _build(self, inputs: Inputs) -> Any:
         subject = self.subject
@@ -53,9 +63,9 @@ class Instance:
         provider = self._provider(inputs, wanted)
         if self.subject.kind == "decoder":
             self.target = self._build(inputs)  # a fresh one for every sequence
-        if self.subject.owns_parameters and inputs.params:
+        if self.subject.owns_parameters and inputs.params and not self._settled:
             own_parameters(self.target, inputs, self.subject)
-        with refusals(self.subject, inputs):
+        with kept(self.disturbed), refusals(self.subject, inputs):
             raw = self._call(inputs, provider)
         shaped = {name: with_axes(value, name, inputs, self.subject) for name, value in raw.items()}
         leaves = dict(provider.leaves)

@@ -17,7 +17,7 @@ from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import PROFILES, profile
 from relpos.conformance.runner import LawResult
 from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict
-from relpos.impls.card import CardError, parse_claim
+from relpos.impls.card import CardError, parse_claims
 from relpos.spec.contract import SettingsError
 from relpos.spec.registry import UnknownScheme, schemes, settings_class
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except COMPLAINTS as error:
         console.show_broken(str(error), word="wrong usage")
     except KeyboardInterrupt:
-        console.show_broken("interrupted before anything was judged", word=INCOMPLETE)
+        console.show_interrupted()
         return EXIT_CODES[INCOMPLETE]
     return EXIT_CODES[BROKEN]
 
@@ -118,9 +118,11 @@ def _request(options: argparse.Namespace) -> Request:
         raise UsageError("--case repeats one input of one law: add --law, as the failure printed it.")
     if options.case is not None:
         Plan.from_json(options.case)
+    if not options.patience > 0:
+        raise UsageError(f"--patience must be a positive number of seconds, got {options.patience:g}.")
     if options.scheme is not None:
         settings_class(options.scheme)
-    claims = dict(parse_claim(text) for text in options.claim)
+    claims = parse_claims(options.claim)
     return Request(
         spec,
         {"scheme": options.scheme, "claims": claims, "device": options.device},

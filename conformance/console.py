@@ -114,6 +114,12 @@ def show_broken(message: str, *, word: str = BROKEN) -> None:
     out.print(Text(f"Nothing was judged (exit {EXIT_CODES[BROKEN]}).", style="dim"))
 
 
+def show_interrupted() -> None:
+    """Interrupted before there was anything to show."""
+    text = f"{INCOMPLETE}: interrupted before anything was judged (exit {EXIT_CODES[INCOMPLETE]})."
+    console(error=True).print(Text(text, style="yellow"))
+
+
 def show_certificate(text: str) -> None:
     """Machine-readable output goes to standard output as it is."""
     sys.stdout.write(text + "\n")
@@ -153,7 +159,9 @@ def _closing(verdict: Verdict) -> str:
     judged, failed = sum(r.verdict in (PASS, FAIL) for r in verdict.results), len(verdict.failures)
     code = f"(exit {verdict.exit_code})"
     if verdict.word == CONFORMS:
-        return f"conforms: {judged} of {_count(judged, 'law')} hold {code}"
+        return f"conforms: {judged} of {_count(judged, 'law')} hold{'s' * (judged == 1)} {code}"
+    if verdict.word == INCOMPLETE and not verdict.interrupted:
+        return f"incomplete: none of the laws asked for could be judged on this implementation {code}"
     if verdict.word == INCOMPLETE:
         return f"incomplete: {judged} laws judged before the end, {failed} failed {code}"
     if verdict.word == UNDECIDED:

@@ -11,10 +11,9 @@ from relpos.conformance.errors import UsageError
 from relpos.conformance.laws import law as law_by_name
 from relpos.conformance.laws import laws
 from relpos.conformance.loading import load
-from relpos.conformance.settings import parse_setting
+from relpos.conformance.settings import parse_settings
 from relpos.conformance.testing import LawTest, Plugged
-from relpos.impls.card import parse_claim
-from relpos.spec.registry import settings_class
+from relpos.impls.card import parse_claims
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,8 +52,8 @@ def _plugged(config: pytest.Config) -> Plugged:
     scheme = _option(config, "--scheme") or getattr(target, "__relpos__", {}).get("scheme")
     if scheme is None:
         raise UsageError(f"{spec} does not say which scheme it implements; add --scheme NAME")
-    given = dict(parse_setting(settings_class(scheme), scheme, text) for text in _option(config, "relpos_set"))
-    claims = dict(parse_claim(text) for text in _option(config, "--claim"))
+    given = parse_settings(scheme, _option(config, "relpos_set"))
+    claims = parse_claims(_option(config, "--claim"))
     options = {"scheme": scheme, "given": given, "claims": claims, "device": _option(config, "--device")}
     return Plugged(target, spec, _option(config, "--profile"), **options)
 

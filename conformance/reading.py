@@ -63,7 +63,8 @@ def with_axes(tensor: torch.Tensor, name: str, inputs: Inputs, subject: Subject)
 def wanted_shape(name: str, inputs: Inputs) -> tuple[int, ...]:
     """The shape of a result by name."""
     p, Lq, Lk = inputs.plan, len(inputs.query_positions), len(inputs.key_positions)
-    sizes = {"B": p.batch, "H": p.heads, "Hkv": p.kv_heads or p.heads, "Lq": Lq, "L": Lq, "Lk": Lk, "D": p.head_dim}
+    H = inputs.q.shape[1]  # of a shard, fewer than there are
+    sizes = {"B": p.batch, "H": H, "Hkv": p.kv_heads or H, "Lq": Lq, "L": Lq, "Lk": Lk, "D": p.head_dim}
     return tuple(sizes[axis] for axis in AXIS_NAMES[name])
 
 

@@ -1,9 +1,12 @@
 """Settings of a scheme as the judge sees them: smallest legal ones, named alternatives, which of them can vary."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from relpos.conformance.nearest import nearest
 from relpos.spec.contract import SettingsError
+from relpos.spec.registry import settings_class
 
 SIZES = {"num_heads": "heads", "head_dim": "head_dim", "embed_dim": "head_dim"}
 
@@ -63,13 +66,42 @@ def legal(cls: type[Any], values: dict[str, Any]) -> bool:
     return True
 
 
-def parse_setting(cls: type[Any], scheme: str, text: str) -> tuple[str, Any]:
-    """A setting from the command line, `num_heads=12`, converted as its annotation says."""
+def parse_settings(scheme: str, texts: Iterable[str]) -> dict[str, Any]:
+    """Settings from the command line, `num_heads=12` each; SettingsError if one is unknown or given twice."""
+    cls = settings_class(scheme)
+    given: dict[str, Any] = {}
+    for text in texts:
+        name, value = _parsed(cls, scheme, text)
+        if name in given and given[name] != value:
+            raise SettingsError(
+                f"{scheme}: `{name}` is set twice, to {given[name]!r} and to {value!r}; set it once. Without --set the judge "
+                "varies what it can."
+            )
+        given[name] = value
+    return given
+
+
+def checked_settings(scheme: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings; SettingsError if the scheme has none of such a name."""
+    known = {f.name for f in fields(settings_class(scheme))}
+    for name in given:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise SettingsError(
+                f"{scheme}: there is no setting called {name!r}.{hint} Its settings: {', '.join(sorted(known)) or 'none'}."
+            )
+    return dict(given)
+
+
+def _parsed(cls: type[Any], scheme: str, text: str) -> tuple[str, Any]:
     name, equals, raw = text.partition("=")
     hints = {f.name: get_type_hints(cls)[f.name] for f in fields(cls)}
     if not equals or name not in hints:
+        near = nearest(name, hints) if equals else []
+        hint = f" Did you mean {near[0]}={raw}?" if near else ""
         known = ", ".join(f"{n}={'|'.join(map(str, choices(cls)[n])) if n in choices(cls) else '…'}" for n in hints)
-        raise SettingsError(f"{scheme}: --set takes name=value, got {text!r}. Its settings: {known or 'none'}.")
+        raise SettingsError(f"{scheme}: --set takes name=value, got {text!r}.{hint} Its settings: {known or 'none'}.")
     return name, _convert(hints[name], raw)
 
 

@@ -212,6 +212,7 @@ def _starts(subject: Subject, wish: dict[str, Any]) -> st.SearchStrategy[int]:
 def _mask(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> str:
     kinds = wish.get("masks")
     if kinds is None:
-        kinds = ("none", "random", "empty") if "mask" in subject.asks else ("none",)
+        kinds = ("none", "random") if "mask" in subject.asks else ("none",)
+        kinds += ("empty",) if subject.empty_rows else ()
         kinds += ("padding",) if {"padding_mask", "mask"} & subject.asks else ()
     return draw(st.sampled_from(kinds))

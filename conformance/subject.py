@@ -7,7 +7,8 @@ from typing import Any
 
 from relpos.conformance.asks import LENGTHS, POSITIONS, TENSORS, Asks, read_asks, score_mod_like
 from relpos.conformance.errors import AdapterError, UsageError
-from relpos.conformance.settings import SIZES, legal, shapes_depend_on, sized, smallest
+from relpos.conformance.settings import SIZES, checked_settings, legal, shapes_depend_on, sized, smallest
+from relpos.conformance.stated import check_card, check_scheme, check_sizes
 from relpos.impls.card import Card, CardError
 from relpos.spec.registry import settings_class
 
@@ -116,6 +117,11 @@ class Subject:
         return ("float32", "bfloat16", "float16") if "dtype" in self.asks and self.arrays == "torch" else ("float32",)
 
     @property
+    def empty_rows(self) -> bool:
+        """Whether a query may be left without any key: masks are taken, and such rows are not claimed off."""
+        return "mask" in self.asks and "L8" not in self.card.unclaimed
+
+    @property
     def owns_parameters(self) -> bool:
         """Whether it is a module that holds the learned tensors itself."""
         return self.kind in ("module", "decoder") and not ({"params"} | set(cls_parameters(self.cls))) & self.asks
@@ -138,18 +144,20 @@ def plug_in(
     """Make a subject of a function, class, module, decoder or score_mod; AdapterError if it cannot be one."""
     if not callable(target) and not hasattr(target, "step"):
         raise AdapterError(f"{spec} is a {type(target).__name__}, not something that can be called.")
+    own = getattr(target, "__relpos__", {})
+    check_scheme(spec, own.get("scheme"), scheme, (claims or {}).get("scheme"))
     try:
-        card = Card.of({**getattr(target, "__relpos__", {}), **({"scheme": scheme} if scheme else {})}).with_claims(
-            claims or {}
-        )
+        card = Card.of({**own, **({"scheme": scheme} if scheme else {})}).with_claims(claims or {})
     except CardError as error:
         raise UsageError(f"{spec}: {error}") from None
     if card.scheme is None:
         raise UsageError(f"{spec} does not say which scheme it implements; add --scheme NAME.")
     cls = settings_class(card.scheme)
-    fixed = {**card.settings, **(given or {})}
+    fixed = checked_settings(card.scheme, {**card.settings, **(given or {})})
     if not legal(cls, sized(cls, fixed)):
         cls(**sized(cls, fixed))  # raises the scheme's own message
+    check_sizes(card.scheme, cls(**sized(cls, fixed)), fixed)
+    check_card(spec, card, target)
     kind = _kind(target, card, cls)
     built, called = _read(target, kind, card, cls, spec)
     subject = Subject(spec, card.scheme, target, kind, card, built, called, dict(given or {}), "", device=device)

@@ -17,11 +17,11 @@ from relpos.conformance.loading import load
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
 from relpos.conformance.runner import replay, run_law
-from relpos.conformance.settings import SIZES, parse_setting
+from relpos.conformance.settings import SIZES, parse_settings
 from relpos.conformance.smoke import smoke, smoke_plan
 from relpos.conformance.subject import Subject, plug_in
 from relpos.conformance.verdict import Verdict, assumptions, explained
-from relpos.spec.registry import schemes, settings_class
+from relpos.spec.registry import schemes
 
 
 def work(request: Request, pipe: Connection, journal: str, explain: bool) -> None:
@@ -62,7 +62,7 @@ def _plugged_in(request: Request) -> Subject:
         there = ", ".join(schemes())
         raise UsageError(f"{request.spec} does not say which scheme it implements; add --scheme, one of {there}.")
     given = dict(options.pop("given", {}))
-    given |= dict(parse_setting(settings_class(scheme), scheme, text) for text in request.settings)
+    given |= parse_settings(scheme, request.settings)
     return plug_in(target, spec=request.spec, scheme=scheme, given=given, **options)
 
 

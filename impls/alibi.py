@@ -86,6 +86,16 @@ class CachedBias(nn.Module):
         return _line(self.settings, positions, working(dtype)).to(dtype)
 
 
+@implements("alibi", level="contribution", positions="per_row", dtypes=("float32",), max_position=2**32)
+def shard(settings: ALiBi, head_indices: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """The bias of some heads, [h, Lq, Lk] or [B, h, Lq, Lk]: what one rank of a tensor-parallel model needs.
+
+    head_indices   [h], places of its heads among all num_heads: slopes depend on how many there are in all
+    """
+    slopes = _slopes(settings, torch.float32, query_positions.device)[head_indices]
+    return _penalty(settings, _coordinate(settings, query_positions, key_positions), slopes, head_indices)
+
+
 @implements(
     "alibi",
     level="attention",
@@ -197,19 +207,24 @@ def _line(settings: ALiBi, coordinate: Tensor, dtype: torch.dtype) -> Tensor:
     return _penalty(settings, coordinate.unsqueeze(0), _slopes(settings, dtype, coordinate.device)).squeeze(-2)
 
 
-def _penalty(settings: ALiBi, coordinate: Tensor, slopes: Tensor) -> Tensor:
-    """[..., Lq, Lk] -> [..., H, Lq, Lk]; the coordinate is key minus query, or what m multiplies under "key_only"."""
+def _penalty(settings: ALiBi, coordinate: Tensor, slopes: Tensor, heads: Tensor | None = None) -> Tensor:
+    """[..., Lq, Lk] -> [..., H, Lq, Lk]; the coordinate is key minus query, or what m multiplies under "key_only".
+
+    heads   which ones the slopes are of; None: all
+    """
     slopes, coordinate = slopes[:, None, None], coordinate.unsqueeze(-3)
     if settings.distance == "key_only":
         return slopes * coordinate
     if settings.distance == "causal":
         return slopes * coordinate.clamp(max=0)
     penalty = -slopes * coordinate.abs()
-    return penalty if settings.distance == "symmetric" else penalty.masked_fill(_unheard(settings, coordinate), -torch.inf)
+    if settings.distance == "symmetric":
+        return penalty
+    heads = torch.arange(settings.num_heads, device=coordinate.device) if heads is None else heads
+    return penalty.masked_fill(_unheard(settings, coordinate, heads[:, None, None]), -torch.inf)
 
 
-def _unheard(settings: ALiBi, distance: Tensor) -> Tensor:
-    head = torch.arange(settings.num_heads, device=distance.device)[:, None, None]
+def _unheard(settings: ALiBi, distance: Tensor, head: Tensor) -> Tensor:
     half = _biased(settings) // 2
     return ((head < half) & (distance > 0)) | ((head >= half) & (head < 2 * half) & (distance < 0))
 

@@ -5,10 +5,15 @@ may also write by hand so that it need not import relpos; `--claim softmax=causa
 What is not claimed is not tested, and is listed as "not claimed".
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+WORKING = ("float64", "float32", "bfloat16", "float16")
+TERM = r"(?:B|H|Lq|Lk|L|D|\d+)"
+MEMORY = rf"{TERM}(?:\*{TERM})*(?:\+{TERM}(?:\*{TERM})*)*"
 
 Level = Literal["contribution", "logits", "attention"]
 C = TypeVar("C", bound=Callable[..., Any])
@@ -96,22 +101,49 @@ def parse_claim(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise CardError(f"a claim is written name=value, got {text!r}; for example softmax=causal.")
-    hint = get_type_hints(Card).get(name)
+    hints = get_type_hints(Card)
+    parsed = _parsed(name, value, hints[name]) if name in hints else value
+    _check_claim(name, parsed, hints)
+    return name, parsed
+
+
+def _parsed(name: str, value: str, hint: Any) -> Any:
     if name in ("binds", "dtypes", "devices", "unclaimed"):
-        return name, tuple(part for part in value.split(",") if part)
+        return tuple(part.strip() for part in value.split(",") if part.strip())
     if name == "rename":
-        return name, dict(part.split(":", 1) for part in value.split(",") if ":" in part)
+        return _renames(value)
+    if name == "settings":
+        raise CardError("a setting is fixed with --set name=value, not with a claim.")
     if bool in (hint, *get_args(hint)):
         words = {"yes": True, "true": True, "no": False, "false": False}
         if value.lower() not in words:
             raise CardError(f"claim `{name}` must be yes or no, got {value!r}.")
-        return name, words[value.lower()]
+        return words[value.lower()]
     if int in (hint, *get_args(hint)):
         if not value.lstrip("-").isdigit():
             raise CardError(f"claim `{name}` must be a whole number, got {value!r}.")
-        return name, int(value)
-    _check_claim(name, value, get_type_hints(Card))
-    return name, value
+        return int(value)
+    return value
+
+
+def parse_claims(texts: Sequence[str]) -> dict[str, Any]:
+    """Claims from the command line; CardError where one is stated twice, for which one is meant?"""
+    claims: dict[str, Any] = {}
+    for text in texts:
+        name, value = parse_claim(text)
+        if name in claims and name == "rename":
+            value = {**claims[name], **value}
+        elif name in claims:
+            raise CardError(f"claim `{name}` is stated twice, as {claims[name]!r} and as {value!r}; state it once.")
+        claims[name] = value
+    return claims
+
+
+def _renames(text: str) -> dict[str, str]:
+    pairs = [part.strip().partition(":") for part in text.split(",") if part.strip()]
+    if not pairs or not all(theirs and colon and ours for theirs, colon, ours in pairs):
+        raise CardError(f"claim `rename` is written their_name:our_name, as in rename=attention_mask:mask, got {text!r}.")
+    return {theirs: ours for theirs, _, ours in pairs}
 
 
 def _check_claim(name: str, value: Any, hints: dict[str, Any]) -> None:
@@ -119,9 +151,43 @@ def _check_claim(name: str, value: Any, hints: dict[str, Any]) -> None:
         near = get_close_matches(name, hints, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise CardError(f"there is no claim called {name!r}.{hint} There are: {', '.join(sorted(hints))}.")
+    if value is None:
+        return
     choices = _choices(hints[name])
-    if choices and value is not None and value not in choices:
+    if choices and value not in choices:
         raise CardError(f"claim `{name}` must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    if name in RULES:
+        right, required = RULES[name]
+        if not right(value):
+            raise CardError(f"claim `{name}` must be {required}, got {value!r}.")
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _names(value: Any, known: tuple[str, ...] = ()) -> bool:
+    listed = isinstance(value, (tuple, list)) and all(isinstance(part, str) for part in value)
+    return listed and (not known or (bool(value) and set(value) <= set(known)))
+
+
+# What a claim may be, where its annotation does not say it all.
+RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_position": (lambda v: _whole(v, 0), "a whole number from 0"),
+    "max_length": (lambda v: _whole(v, 1), "a whole number from 1"),
+    "dtypes": (lambda v: _names(v, WORKING), f"some of {', '.join(WORKING)}, in a tuple"),
+    "devices": (lambda v: _names(v) and bool(v), "names of devices, in a tuple, such as ('cpu',)"),
+    "binds": (_names, "names of its parameters, in a tuple, such as ('scale',)"),
+    "unclaimed": (_names, "names of laws, in a tuple, such as ('L4',)"),
+    "memory": (
+        lambda v: isinstance(v, str) and re.fullmatch(MEMORY, v.replace(" ", "")) is not None,
+        "a sum of products of B, H, Lq, Lk, L, D and numbers, such as B*H*Lq*Lk + B*H*Lq*D",
+    ),
+    "rename": (lambda v: isinstance(v, Mapping), "a mapping {their name: our name}"),
+    "settings": (lambda v: isinstance(v, Mapping), "a mapping {setting: value}"),
+    "gradient": (lambda v: isinstance(v, bool), "True or False"),
+    "masked_nan": (lambda v: isinstance(v, bool), "True or False"),
+}
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:

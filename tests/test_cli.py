@@ -2,50 +2,16 @@
 
 import json
 import shlex
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from command_line import FILE, SMOKE, check, fits
 from relpos.conformance.certificate import checked
 from relpos.conformance.commands import main
 from relpos.conformance.laws import laws
 from relpos.spec.registry import schemes
-
-FILE = "user_kernels.py"
-SMOKE = ("--profile", "smoke")
-ALIBI = ("--scheme", "alibi")
-
-
-@pytest.fixture
-def stand(tmp_path, monkeypatch):
-    """Where a user stands: a folder of their own with their file in it."""
-    shutil.copy(Path(__file__).with_name(FILE), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def relpos(stand, capsys):
-    """Run a command: exit code, standard output, standard error."""
-
-    def run(*words):
-        code = main(words)
-        return code, *capsys.readouterr()
-
-    return run
-
-
-def check(name, *more):
-    return ("check", f"{FILE}:{name}", *ALIBI, *more)
-
-
-def fits(text):
-    wide = [line for line in text.splitlines() if len(line) > 80 and not line.startswith("Again:")]
-    assert not wide, wide[0]
-
 
 # ---- exit codes
 
@@ -57,6 +23,7 @@ CODES = [
     (check("key_only", *SMOKE, "--law", "L6"), 3, "undecided between distance=symmetric "),
     (check("geometric", *SMOKE, "--law", "L10"), 3, "undecided between slope_rule=press"),
     (check("interrupted", *SMOKE), 4, "incomplete: "),
+    (check("press", *SMOKE, "--law", "L14"), 4, "incomplete: none of the laws asked for could be judged on this "),
     (check("crashing", *SMOKE, "--law", "L1"), 1, "it ended the process (exit code 9)"),
     (check("hanging", *SMOKE, "--law", "L1", "--patience", "1"), 1, "it did not return within 1 s"),
 ]
@@ -79,80 +46,6 @@ def test_interrupted_before_anything_was_judged_is_incomplete(relpos):
 def test_a_crash_on_the_first_call_is_a_broken_adapter(relpos):
     code, _, err = relpos(*check("aborting", *SMOKE))
     assert code == 2 and "it crashed the interpreter (SIGABRT) on ordinary inputs" in " ".join(err.split())
-
-
-# ---- complaints
-
-COMPLAINTS = [
-    (("check",), "wrong usage: name an implementation: python -m relpos check my_kernels.py:alibi --scheme alibi"),
-    (
-        ("check", f"{FILE}:press"),
-        f"wrong usage: {FILE}:press does not say which scheme it implements; add --scheme, one of alibi, ",
-    ),
-    (
-        ("check", f"{FILE}:press", "--scheme", "alibbi"),
-        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, clipped, ",
-    ),
-    (
-        check("press", "--set", "n_heads=3"),
-        "wrong usage: alibi: --set takes name=value, got 'n_heads=3'. Its settings: num_heads=…, ",
-    ),
-    (check("press", "--set", "num_heads=0"), "wrong usage: alibi: `num_heads` must be at least 1, got 0."),
-    (check("press", "--set", "num_heads=x"), "wrong usage: alibi: `num_heads` must be a whole number, got 'x'."),
-    (check("press", "--claim", "softmaxx=causal"), "wrong usage: there is no claim called 'softmaxx'. Did you mean softmax?"),
-    (check("press", "--claim", "softmax=full"), "wrong usage: claim `softmax` must be one of 'any', 'causal', got 'full'."),
-    (
-        check("press", "--claim", "softmax"),
-        "wrong usage: a claim is written name=value, got 'softmax'; for example softmax=causal.",
-    ),
-    (
-        check("press", "--law", "L99"),
-        "wrong usage: --law must be one of L1 (equals the definition), L2 (depends on i − j only)",
-    ),
-    (check("press", "--profile", "slow"), "wrong usage: --profile must be one of: smoke (seconds: does it run at all"),
-    (check("press", "--case", "{}"), "wrong usage: --case repeats one input of one law: add --law, as the failure printed it."),
-    (
-        check("press", "--law", "L1", "--case", "nonsense"),
-        "wrong usage: --case must be the JSON that a failure printed, got 'nonsense'",
-    ),
-    (check("press", "--with", "my-package"), "wrong usage: --with installs into a separate environment, which nox makes"),
-    (("check", "missing.py:press", *ALIBI), "wrong usage: --impl: there is no file missing.py (looked in "),
-    (
-        ("check", "no_such_package.kernels:press", *ALIBI),
-        "wrong usage: --impl: no module called 'no_such_package.kernels' can be imported here.",
-    ),
-    (check("pres"), f"wrong usage: --impl {FILE}:pres: user_kernels has no `pres`. Did you mean press"),
-    (("check", "press", *ALIBI), "wrong usage: --impl: write module:name or path/to/file.py:name, got 'press'."),
-    (
-        check("no_arguments_known"),
-        f"adapter broken: {FILE}:no_arguments_known asks for `heads_and_lengths`, which nobody can provide.",
-    ),
-    (("builtins", "--scheme", "alibbi"), "wrong usage: no scheme is called 'alibbi'."),
-    (("builtins", "--profile", "slow"), "wrong usage: --profile must be one of: "),
-]
-
-
-@pytest.mark.parametrize(("words", "says"), COMPLAINTS, ids=[says[:75] for _, says in COMPLAINTS])
-def test_what_makes_no_sense_is_answered_in_words(relpos, words, says):
-    code, out, err = relpos(*words)
-    assert code == 2 and not out.strip()
-    assert " ".join(err.split()).startswith(" ".join(says.split()))
-    assert err.rstrip().endswith("Nothing was judged (exit 2).")
-    fits(err)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("import nothing_of_this_name", "ModuleNotFoundError"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("def f(:", "SyntaxError"),
-    ],
-)
-def test_a_module_that_cannot_be_imported_shows_its_own_error(relpos, stand, text, says):
-    (stand / "broken.py").write_text(text, encoding="utf-8")
-    code, _, err = relpos("check", "broken.py:f", *ALIBI)
-    assert code == 2 and f"adapter broken: broken.py could not be imported: {says}" in " ".join(err.split())
 
 
 # ---- certificates, repetition, seeds

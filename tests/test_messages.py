@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import culprits
+import culprits_state
 from judging import plugged, tried
 from relpos.conformance.diagnosis import Diagnosis, diagnose
 from relpos.conformance.judge import LawFailure, compare_within
@@ -22,11 +23,13 @@ FILE = Path(__file__).with_name("failure_messages.txt")
 CULPRITS = [
     ("L1", "clipped"), ("L1", "two_mistakes"), ("L1", "unheard_of"), ("L2", "first_query_differs"), ("L3", "offset_lost"),
     ("L4", "Kept"), ("L4", "HandsOut"), ("L4", "writes_into_q"), ("L5", "first_key_open"), ("L6", "key_only"),
-    ("L7", "wrong_corner"), ("L8", "uniform_when_empty"), ("L8", "nan_when_empty"), ("L8", "poisoned"), ("L10", "geometric"),
+    ("L7", "wrong_corner"), ("L8", "uniform_when_empty"), ("L8", "nan_when_empty"), ("L8", "poisoned"), ("L9", "first_rank"),
+    ("L10", "geometric"),
     ("L11", "rewarded"), ("L11", "exchanged"), ("L12", "last_bucket_late"), ("L14", "lengthened"), ("L15", "other_frequencies"),
     ("L16", "exponent_unread"), ("L18", "counted_in_dtype"), ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"),
-    ("L21", "samples_mixed"), ("L26", "even_only"), ("L29", "scaled_twice"),
+    ("L21", "samples_mixed"), ("L23", "NotSaved"), ("L26", "even_only"), ("L27", "later_keys_louder"), ("L29", "scaled_twice"),
 ]  # fmt: skip
+WRONG = {**vars(culprits), **vars(culprits_state)}
 every_culprit = pytest.mark.parametrize(("name", "culprit"), CULPRITS, ids=[f"{law}-{name}" for law, name in CULPRITS])
 
 
@@ -38,7 +41,7 @@ def written() -> dict[str, str]:
 
 def said(name: str, culprit: str, plan: Plan | None = None) -> str:
     """What the judge says of a culprit: on a stored input, or on the smallest that it finds."""
-    subject, one = plugged(getattr(culprits, culprit)), law(name)
+    subject, one = plugged(WRONG[culprit]), law(name)
     result = replay(one, subject, plan) if plan is not None else tried(subject, name)[name]
     assert result.verdict == FAIL and result.failure is not None
     lines = [headline(one), *failure_lines(one, result.failure, subject)]
@@ -62,7 +65,7 @@ def test_the_message_says_it_in_these_words(name, culprit):
 
 @every_culprit
 def test_a_culprit_is_caught_by_the_law_it_breaks(name, culprit):
-    assert tried(plugged(getattr(culprits, culprit)), name)[name].verdict == FAIL
+    assert tried(plugged(WRONG[culprit]), name)[name].verdict == FAIL
 
 
 def test_every_law_has_a_message():

@@ -178,6 +178,18 @@ def bias_max_unread(num_heads, bias_max, query_positions, key_positions):
     return -m * (query_positions[:, None] - key_positions).abs()
 
 
+def first_rank(settings: ALiBi, head_indices: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Every rank takes the first slopes, however its heads are called."""
+    slopes = _slopes(settings)[: len(head_indices), None, None]
+    return -slopes * (query_positions[:, None] - key_positions).abs()
+
+
+def double_everywhere(settings: ALiBi, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """float64 wanted here, and set for the whole process."""
+    torch.set_default_dtype(torch.float64)
+    return -_slopes(settings)[:, None, None] * (query_positions[:, None] - key_positions).abs()
+
+
 # fmt: off
 FAULTS = (
     Fault("slopes-from-zero", "a first head of slope 1", "L10", _sloped(_from_zero)),
@@ -220,6 +232,8 @@ FAULTS = (
         settings=SYMMETRIC),
     Planted("aliased", "its cache handed out", "L4", Aliased, settings=SYMMETRIC),
     Planted("interpolated", "slopes divided at every call", "L4", Interpolated, settings=SYMMETRIC),
+    Planted("first-rank", "the slopes of the first rank on every rank", "L9", first_rank, cases=("B016",), settings=SYMMETRIC),
+    Planted("double-everywhere", "the default dtype changed for all", "L4", double_everywhere, settings=SYMMETRIC),
     Planted("one-cell", "a single zero broadcast over all keys in a step of one", "L3", one_cell, cases=("B018",),
         settings=SYMMETRIC, alike=("lone-step",)),
     Planted("other-slopes-in-decode", "other slopes in a step of one", "L3", other_slopes_in_decode, cases=("B003", "B022"),

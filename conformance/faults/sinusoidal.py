@@ -107,6 +107,21 @@ class Aliased(nn.Module):
         return self.table[:query_length]
 
 
+class FrequenciesCast(nn.Module):
+    """Frequencies in a buffer, which a cast of the model rounds for good."""
+
+    frequencies: Tensor
+
+    def __init__(self, settings: Sinusoidal) -> None:
+        super().__init__()
+        self.settings = settings
+        self.register_buffer("frequencies", torch.tensor(settings.frequencies(), dtype=torch.float32))
+
+    def forward(self, positions: Tensor) -> Tensor:
+        angles = positions[:, None] * self.frequencies
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
 def added_in_place(settings: Sinusoidal, x: Tensor) -> Tensor:
     """x += e."""
     x += _rows(settings, 0, x.shape[1])
@@ -149,6 +164,8 @@ FAULTS = (
     Planted("odd-width", "a crash at an odd width", "L26", even_only, cases=("B075",)),
     Planted("kept-by-length", "vectors kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",)),
     Planted("aliased", "its table handed out", "L4", Aliased, claims={"max_length": CAPACITY}),
+    Planted("frequencies-cast", "frequencies that are cast with the model", "L23", FrequenciesCast, cases=("B021",),
+        settings={"embed_dim": 8, **INTERLEAVED}),
     Planted("added-in-place", "the input changed in place", "L4", added_in_place),
     Planted("detached", "no gradient for the input", "L20", detached),
     Planted("along-batch", "positions along the samples", "L21", along_batch),

@@ -152,7 +152,7 @@ FAULTS = (
     Fault("article-clip", "clipped distances in place of buckets", "L12", _bucketed(_clip), settings=AS_PUBLISHED),
     Fault("both-ways", "buckets of both directions in a causal model", "L12",
         lambda s: replace(s, bidirectional=s.num_buckets >= 4), cases=("B008",), settings=PAST),
-    Fault("biased-across", "a bias in cross-attention", "L1", _own_bias, cases=("B025",), settings={"cross_attention": True}),
+    Fault("biased-across", "a bias in cross-attention", "L27", _own_bias, cases=("B025",), settings={"cross_attention": True}),
     Fault("bias-scaled-up", "the bias multiplied by √D", "L29", given=_multiplied(0.5), levels=SCORES, settings=UNSCALED),
     Fault("bias-scaled-down", "the bias divided by √D", "L29", given=_multiplied(-0.5), levels=SCORES, settings=UNSCALED),
     Planted("exchanged", "query minus key", "L11", read(_exchanged, lambda table, r: table[r]), cases=("B032",),

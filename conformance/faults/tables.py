@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from relpos.conformance.faults.api import Fault, Planted
 from relpos.conformance.plan import Inputs
 
+SPAN = 64  # the farthest distance in a line of rows
 Rows = Callable[[Any, Tensor], Tensor]  # settings, key minus query → rows
 
 
@@ -76,6 +77,22 @@ def kept(rows: Rows, *, numbers: bool) -> type[nn.Module]:
     return Kept
 
 
+def index_outside_state(rows: Rows) -> type[nn.Module]:
+    """A module whose rows are a buffer that is not saved: built on the meta device, they hold anything after loading."""
+
+    class Indexed(nn.Module):
+        def __init__(self, settings) -> None:
+            super().__init__()
+            line = rows(settings, torch.arange(-SPAN, SPAN + 1)[None])[0]
+            self.register_buffer("rows", line, persistent=False)
+            self.table = nn.Parameter(torch.zeros(settings.parameters()["table"]))
+
+        def forward(self, query_length: int, key_length: int) -> Tensor:
+            return self.table[self.rows[SPAN + _contiguous(query_length, key_length, 0)]].permute(2, 0, 1)
+
+    return Indexed
+
+
 def silent_in_step(rows: Rows) -> Callable[..., Tensor]:
     """Once there is a cache, the path without a bias is taken."""
 
@@ -102,6 +119,7 @@ def of_tables(rows: Rows, settings: Mapping[str, Any]) -> tuple[Fault | Planted,
     planted = (
         ("gathered-kept", "numbers of the table kept while it is trained", "L4", kept(rows, numbers=True), ()),
         ("kept-by-length", "rows kept by lengths, whatever the offset", "L4", kept(rows, numbers=False), ()),
+        ("index-outside-state", "rows in a buffer that is not saved", "L23", index_outside_state(rows), ("B066",)),
         ("silent-in-step", "no bias in a step of one", "L3", silent_in_step(rows), ("B029",)),
         ("detached", "a table that gets no gradient", "L20", read(rows, lambda table, r: table.detach()[r]), ()),
         ("gradient-assigned", "a table gradient that is written, not added", "L20", read(rows, _Assigned.apply), ("B134",)),

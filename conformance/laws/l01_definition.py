@@ -72,7 +72,8 @@ def _wide(subject: Subject) -> Plan | None:
 
 def _masked(subject: Subject, base: Plan) -> list[Plan]:
     found = [base.but(causal=True)] if "causal" in subject.asks else []
-    return found + ([base.but(mask="random"), base.but(mask="empty")] if "mask" in subject.asks else [])
+    empty = [base.but(mask="empty")] if subject.empty_rows else []
+    return found + ([base.but(mask="random"), *empty] if "mask" in subject.asks else [])
 
 
 def _elsewhere(subject: Subject, base: Plan) -> list[Plan]:

@@ -49,6 +49,8 @@ def _called(instance: Instance, given: Inputs, plan: Plan) -> dict[str, np.ndarr
         _unchanged(instance.subject, given, leaves, plan)
         for value in raw.values():
             _overwrite(value)
+    if instance.disturbed:
+        raise LawFailure(f"the call changes {' and '.join(sorted(instance.disturbed))} for the whole process", plan=plan)
     return found
 
 

@@ -1,0 +1,114 @@
+"""The command line: what makes no sense, or cannot be imported, is answered in words that say what to do."""
+
+import pytest
+
+from command_line import ALIBI, FILE, check, fits
+
+COMPLAINTS = [
+    (("check",), "wrong usage: name an implementation: python -m relpos check my_kernels.py:alibi --scheme alibi"),
+    (
+        ("check", f"{FILE}:press"),
+        f"wrong usage: {FILE}:press does not say which scheme it implements; add --scheme, one of alibi, ",
+    ),
+    (
+        ("check", f"{FILE}:press", "--scheme", "alibbi"),
+        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, clipped, ",
+    ),
+    (
+        check("press", "--set", "n_heads=3"),
+        "wrong usage: alibi: --set takes name=value, got 'n_heads=3'. Did you mean num_heads=3? Its settings: num_heads=…, ",
+    ),
+    (check("press", "--set", "num_heads=0"), "wrong usage: alibi: `num_heads` must be at least 1, got 0."),
+    (check("press", "--set", "num_heads=x"), "wrong usage: alibi: `num_heads` must be a whole number, got 'x'."),
+    (
+        check("press", "--set", "num_heads=3", "--set", "num_heads=4"),
+        "wrong usage: alibi: `num_heads` is set twice, to 3 and to 4; set it once.",
+    ),
+    (
+        check("press", "--set", "num_heads=100000"),
+        "wrong usage: alibi: `num_heads` must be at most 1024 for the judge, got 100000: the definition is evaluated in loops.",
+    ),
+    (
+        check("press", "--claim", "max_length=-5"),
+        "wrong usage: claim `max_length` must be a whole number from 1, got -5.",
+    ),
+    (check("press", "--claim", "max_position=-1"), "wrong usage: claim `max_position` must be a whole number from 0, got -1."),
+    (
+        check("press", "--claim", "dtypes=fp8"),
+        "wrong usage: claim `dtypes` must be some of float64, float32, bfloat16, float16",
+    ),
+    (check("press", "--claim", "memory=much"), "wrong usage: claim `memory` must be a sum of products of B, H, Lq, Lk, L, D"),
+    (
+        check("press", "--claim", "rename=foo"),
+        "wrong usage: claim `rename` is written their_name:our_name, as in rename=attention_mask:mask, got 'foo'.",
+    ),
+    (
+        check("press", "--claim", "rename=foo:mask"),
+        f"wrong usage: {FILE}:press: claim `rename` speaks of 'foo', but it takes ",
+    ),
+    (check("press", "--claim", "binds=foo"), f"wrong usage: {FILE}:press: claim `binds` names 'foo', but it takes "),
+    (
+        check("press", "--claim", "unclaimed=L99"),
+        f"wrong usage: {FILE}:press: claim `unclaimed` names 'L99'; the laws are L1, ",
+    ),
+    (
+        check("press", "--claim", "softmax=any", "--claim", "softmax=causal"),
+        "wrong usage: claim `softmax` is stated twice, as 'any' and as 'causal'; state it once.",
+    ),
+    (check("press", "--claim", "scheme=t5"), f"wrong usage: {FILE}:press is said to implement 'alibi' and 't5' (its card, "),
+    (check("press", "--patience", "0"), "wrong usage: --patience must be a positive number of seconds, got 0."),
+    (check("press", "--patience", "nan"), "wrong usage: --patience must be a positive number of seconds, got nan."),
+    (check("press", "--claim", "softmaxx=causal"), "wrong usage: there is no claim called 'softmaxx'. Did you mean softmax?"),
+    (check("press", "--claim", "softmax=full"), "wrong usage: claim `softmax` must be one of 'any', 'causal', got 'full'."),
+    (
+        check("press", "--claim", "softmax"),
+        "wrong usage: a claim is written name=value, got 'softmax'; for example softmax=causal.",
+    ),
+    (
+        check("press", "--law", "L99"),
+        "wrong usage: --law must be one of L1 (equals the definition), L2 (depends on i − j only)",
+    ),
+    (check("press", "--profile", "slow"), "wrong usage: --profile must be one of: smoke (seconds: does it run at all"),
+    (check("press", "--case", "{}"), "wrong usage: --case repeats one input of one law: add --law, as the failure printed it."),
+    (
+        check("press", "--law", "L1", "--case", "nonsense"),
+        "wrong usage: --case must be the JSON that a failure printed, got 'nonsense'",
+    ),
+    (check("press", "--with", "my-package"), "wrong usage: --with installs into a separate environment, which nox makes"),
+    (("check", "missing.py:press", *ALIBI), "wrong usage: --impl: there is no file missing.py (looked in "),
+    (
+        ("check", "no_such_package.kernels:press", *ALIBI),
+        "wrong usage: --impl: no module called 'no_such_package.kernels' can be imported here.",
+    ),
+    (check("pres"), f"wrong usage: --impl {FILE}:pres: user_kernels has no `pres`. Did you mean press"),
+    (("check", "press", *ALIBI), "wrong usage: --impl: write module:name or path/to/file.py:name, got 'press'."),
+    (
+        check("no_arguments_known"),
+        f"adapter broken: {FILE}:no_arguments_known asks for `heads_and_lengths`, which nobody can provide.",
+    ),
+    (("builtins", "--scheme", "alibbi"), "wrong usage: no scheme is called 'alibbi'."),
+    (("builtins", "--profile", "slow"), "wrong usage: --profile must be one of: "),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), COMPLAINTS, ids=[says[:75] for _, says in COMPLAINTS])
+def test_what_makes_no_sense_is_answered_in_words(relpos, words, says):
+    code, out, err = relpos(*words)
+    assert code == 2 and not out.strip()
+    assert " ".join(err.split()).startswith(" ".join(says.split()))
+    assert err.rstrip().endswith("Nothing was judged (exit 2).")
+    fits(err)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("import nothing_of_this_name", "ModuleNotFoundError"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def f(:", "SyntaxError"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_shows_its_own_error(relpos, stand, text, says):
+    (stand / "broken.py").write_text(text, encoding="utf-8")
+    code, _, err = relpos("check", "broken.py:f", *ALIBI)
+    assert code == 2 and f"adapter broken: broken.py could not be imported: {says}" in " ".join(err.split())
