@@ -91,6 +91,8 @@ def _wrong_shape(got: tuple[int, ...], want: tuple[int, ...], name: str, subject
         text += f" The axes {', '.join(moved[:-1])} and {moved[-1]} look {_moved(order, moved)}."
         if name in ("output", "rotated query", "rotated key") and {axes[1], axes[2]} == set(moved):
             text += " If that is your layout: --claim layout=blhd."
+    elif name == "bias" and got == (*want[1:], want[0]):
+        text += " The axis H looks last; .permute(2, 0, 1) puts it first."
     elif len(got) == len(want) and (fixed := _fixed_size(got, want, axes, subject)):
         text += f" If it is made for one size: {fixed}."
     elif len(got) < len(want):
