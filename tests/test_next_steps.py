@@ -97,8 +97,8 @@ def told(target, scheme):
 
 def test_what_is_right_at_the_usual_numbers_alone_is_told_how_to_say_so():
     _, text = told(one_size, "t5")
-    assert "every law passes at num_buckets=32 and max_distance=128, and not at other values" in text
-    assert text.endswith("say --set num_buckets=32 --set max_distance=128.")
+    assert "every law passes at num_buckets=32, and not at other values" in text
+    assert text.endswith("say --set num_buckets=32.")
 
 
 def test_another_setting_is_said_or_it_is_a_mistake():

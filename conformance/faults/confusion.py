@@ -1,9 +1,13 @@
 """Which faults the diagnosis tells apart: every fault planted, and every fault whose answers on the battery are the same.
 
-The answers of the wrong definitions are compared directly, by the bounds of the judge, from the smallest input of the battery
-to the largest, so that all pairs of all schemes take seconds. `diagnose` must come to the same on whole runs.
+    python -m relpos.conformance.faults.confusion [scheme …]
+
+prints how many are named, listed among others, passed over, mistaken. The answers of the wrong definitions are compared
+directly, by the bounds of the judge, from the smallest input of the battery to the largest, so that all pairs of all schemes
+take seconds. `diagnose` must come to the same on whole runs.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,6 +15,7 @@ from functools import cache
 
 import numpy as np
 
+from relpos.conformance import console
 from relpos.conformance.answers import definition, prepared
 from relpos.conformance.battery import battery
 from relpos.conformance.diagnosis import NO_MEANING, agrees, foreign, size
@@ -21,11 +26,12 @@ from relpos.conformance.judge import compare
 from relpos.conformance.plan import Inputs
 from relpos.conformance.planting import NO_FAULT, levels_of, plant
 from relpos.conformance.subject import Subject
-from relpos.spec.registry import settings_class
+from relpos.spec.registry import schemes, settings_class
 
-UNIQUE, LISTED, NOTHING, WRONG = "unique and right", "one of those listed", "nothing said", "wrong"
+UNIQUE, LISTED, NOTHING, WRONG = "named", "listed", "nothing", "wrong"
 WORDS = (UNIQUE, LISTED, NOTHING, WRONG)
 SMALL = 100  # pairs of positions
+WIDTH = 9  # of a column
 
 
 @dataclass(frozen=True)
@@ -67,10 +73,10 @@ def known_faults(scheme: str, level: str) -> list[Fault]:
 
 def accuracy(found: list[Row]) -> list[str]:
     """One line per scheme and level: how many faults are named, listed, passed over, mistaken."""
-    lines = [f"{'scheme':<18}{'level':<14}" + "".join(f"{word:>21}" for word in WORDS)]
+    lines = [f"{'scheme':<18}{'level':<14}" + "".join(f"{word:>{WIDTH}}" for word in WORDS)]
     for place in dict.fromkeys((row.scheme, row.level) for row in found):
         count = Counter(row.word for row in found if (row.scheme, row.level) == place)
-        lines.append(f"{place[0]:<18}{place[1]:<14}" + "".join(f"{count[word]:>21}" for word in WORDS))
+        lines.append(f"{place[0]:<18}{place[1]:<14}" + "".join(f"{count[word]:>{WIDTH}}" for word in WORDS))
     return lines
 
 
@@ -113,3 +119,7 @@ def _definition(subject: Subject, given: Inputs, fault: Fault) -> dict[str, Expe
 @cache
 def _bench(scheme: str, level: str, settings: tuple, claims: tuple) -> _Bench:
     return _Bench(plant(scheme, level, replace(NO_FAULT, settings=dict(settings), claims=dict(claims))))
+
+
+if __name__ == "__main__":
+    console.show_lines(accuracy([row for scheme in sys.argv[1:] or schemes() for row in rows(scheme)]))
