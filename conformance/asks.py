@@ -1,7 +1,7 @@
 """What an implementation asks for by parameter name, and whether anybody can provide it."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -30,6 +30,10 @@ OTHERS = {
 NAMES = TENSORS | POSITIONS | LENGTHS | OTHERS
 SCORE_MOD = ("score", "b", "h", "q_idx", "kv_idx")
 
+# What belongs to a layer around the scheme, and what the scheme itself should find out.
+WHOLE_LAYERS = ("d_model", "dim", "embed_dim", "embedding_dim", "hidden_size")
+DISTANCES = ("relative_position", "relative_positions", "rel_pos", "distance", "distances", "relative_distance")
+
 
 @dataclass(frozen=True)
 class Asks:
@@ -49,7 +53,7 @@ def read_asks(function: Callable[..., Any], card: Card, cls: type[Any], *, what:
     """Read a signature; AdapterError if it cannot be read or asks for what nobody can provide."""
     known = NAMES | {f.name for f in fields(cls)} | _parameter_names(cls)
     names: dict[str, str] = {}
-    positional, unbound = [], []
+    positional, unbound, unknown = [], [], []
     for theirs, parameter in _signature(function, cls, what).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
@@ -59,10 +63,12 @@ def read_asks(function: Callable[..., Any], card: Card, cls: type[Any], *, what:
                 unbound.append(theirs)
             continue
         if ours not in known:
-            raise AdapterError(_nobody(theirs, known, what))
+            unknown.append(theirs)
         names[theirs] = ours
         if parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(theirs)
+    if unknown:
+        raise AdapterError(_nobody(unknown, known, what))
     return Asks(names, tuple(positional), tuple(unbound))
 
 
@@ -102,10 +108,24 @@ def _signature(function: Callable[..., Any], cls: type[Any], what: str) -> inspe
         ) from None
 
 
-def _nobody(theirs: str, known: set[str], what: str) -> str:
-    near = nearest(theirs, known)
-    hint = f"If it is {' or '.join(near)} under another name: --claim rename={theirs}:{near[0]}. " if near else ""
+def _nobody(theirs: list[str], known: set[str], what: str) -> str:
+    asked = " and ".join(f"`{name}`" for name in theirs)
     return (
-        f"{what} asks for `{theirs}`, which nobody can provide. {hint}"
+        f"{what} asks for {asked}, which nobody can provide. {''.join(_hints(theirs, known))}"
         f"Names there are: {', '.join(sorted(known))}. Anything else needs a default, or a wrapper that fills it in."
     )
+
+
+def _hints(theirs: list[str], known: set[str]) -> Iterator[str]:
+    """What to type, or to write, for each name that is not ours."""
+    if any(name in DISTANCES for name in theirs):
+        yield "Distances have a sign, which is judged too: wrap it in a function of query_positions and key_positions. "
+    elif any(name in WHOLE_LAYERS and not nearest(name, known) for name in theirs):
+        yield "A layer with projections of its own cannot be judged: name the part that takes q, k, v, or the bias alone. "
+    else:
+        near = {name: found for name in theirs if (found := nearest(name, known))}
+        said = " and ".join(f"{name} is {' or '.join(found)}" for name, found in near.items())
+        if len(near) == 1:
+            said = f"it is {' or '.join(*near.values())} under another name"
+        if near:
+            yield f"If {said}: --claim rename={','.join(f'{name}:{found[0]}' for name, found in near.items())}. "

@@ -12,10 +12,12 @@ from relpos.conformance.battery import battery
 from relpos.conformance.errors import AdapterError, Raised, Refused, UsageError
 from relpos.conformance.faults.api import Fault
 from relpos.conformance.faults.registry import faults
+from relpos.conformance.judge import Comparison
 from relpos.conformance.plan import Inputs
 from relpos.conformance.settings import alternatives, legal
 from relpos.conformance.smoke import POWER_OF_TWO
 from relpos.conformance.subject import Subject
+from relpos.conformance.tolerance import units
 
 Cases = list[tuple[Inputs, dict[str, np.ndarray]]]
 
@@ -29,43 +31,60 @@ class Diagnosis:
 
     like      sentences, one per mistake or variant that explains the whole battery
     settings  named settings that explain it, as `--set` takes them
-    hints     where it first differs, when nothing explains it
+    hint      where it first differs, when nothing explains it
+    equal     it answers as the definition does on the whole battery
+    beside    what it raised on inputs of the battery that it did not answer
     """
 
     like: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     hint: str = ""
+    equal: bool = False
+    beside: str = ""
 
 
 def diagnose(subject: Subject) -> Diagnosis:
     """All faults and named settings whose answers are the subject's on every input of the battery."""
     if subject.kind == "resizer":
         return Diagnosis()  # the battery is of calls at positions
-    try:
-        cases = _cases(subject)
-    except (Raised, Refused, AdapterError, UsageError) as error:
-        return Diagnosis(hint=f"no diagnosis: on the fixed battery it raised {error}")
+    cases, raised = _cases(subject)
+    if not cases:
+        return Diagnosis(hint=f"none, since on the fixed battery it raised {raised}")
     if all(_same(subject, given, given, got) for given, got in cases):
-        return Diagnosis(hint="on the fixed battery it equals the definition: the failure needs the input above")
+        where = "where it answers on the fixed battery" if raised else "on the fixed battery"
+        return Diagnosis(
+            hint=f"{where} it equals the definition: the failure needs the input shown with it", equal=True, beside=raised
+        )
     known = [f for f in faults(subject.scheme) if isinstance(f, Fault) and subject.level in f.levels]
     like = tuple(f.says for f in known if _explains(subject, (f,), cases))
     settings = tuple(_settings(subject, cases))
     if not like and not settings:
         like = tuple(_pairs(subject, known, cases))
-    return Diagnosis(like, settings, "" if like or settings else f"no known mistake matches; {_first(subject, cases)}")
+    hint = "" if like or settings else f"no known mistake matches; {_first(subject, cases)}"
+    return Diagnosis(like, settings, hint, beside=raised)
 
 
-def _cases(subject: Subject) -> Cases:
-    try:
-        return [(given, answer(subject, given)) for given in (prepared(subject, plan) for plan in battery(subject))]
-    except Refused:
-        return [(given, answer(subject, given)) for given in (prepared(subject, p) for p in battery(subject, **POWER_OF_TWO))]
+def _cases(subject: Subject) -> tuple[Cases, str]:
+    """What it answers on the battery, and what it raised first where it did not."""
+    for sizes in ({}, POWER_OF_TWO):
+        cases, raised, refused = [], "", False
+        for plan in battery(subject, **sizes):
+            try:
+                given = prepared(subject, plan)
+                cases.append((given, answer(subject, given)))
+            except Refused:
+                refused = True
+            except (Raised, AdapterError, UsageError) as error:
+                raised = raised or str(error)
+        if cases or not refused:
+            break
+    return cases, raised
 
 
 def _pairs(subject: Subject, known: list[Fault], cases: Cases) -> Iterator[str]:
     """Two mistakes at once, or one together with another named setting."""
     # Hundreds of pairs: the cheapest input refutes most of them.
-    cases = sorted(cases, key=lambda case: case[0].q.shape[2] * case[0].k.shape[2])
+    cases = sorted(cases, key=lambda case: size(case[0]))
     for first, second in combinations(known, 2):
         if _explains(subject, (first, second), cases):
             yield f"{first.says}, and with {second.says}"
@@ -78,7 +97,7 @@ def _pairs(subject: Subject, known: list[Fault], cases: Cases) -> Iterator[str]:
 
 
 def _explains(subject: Subject, mistakes: tuple[Fault, ...], cases: Cases) -> bool:
-    if any(_foreign(given, fault) for fault in mistakes for given, _ in cases):
+    if any(foreign(given, fault) for fault in mistakes for given, _ in cases):
         return False
     return all(_made(subject, given, mistakes, got) for given, got in cases)
 
@@ -93,15 +112,27 @@ def _made(subject: Subject, given: Inputs, mistakes: tuple[Fault, ...], got: dic
     return _same(subject, given, changed, got)
 
 
-def _foreign(given: Inputs, fault: Fault) -> bool:
+def foreign(given: Inputs, fault: Fault) -> bool:
+    """Whether a fault belongs to other settings than those of an input."""
     return any(getattr(given.settings, name, value) != value for name, value in fault.settings.items())
 
 
 def _same(subject: Subject, given: Inputs, changed: Inputs, got: dict[str, np.ndarray]) -> bool:
     try:
-        return all(c.ok for c in comparisons(subject, changed.but(plan=given.plan), got))
+        found = comparisons(subject, changed.but(plan=given.plan), got)
     except NO_MEANING:
         return False
+    return all(agrees(comparison, given.plan.dtype) for comparison in found)
+
+
+def agrees(comparison: Comparison, dtype: str) -> bool:
+    """Within bounds, or off by roundings of the value itself: M is written for the right terms, not for those of a mistake."""
+    if comparison.ok:
+        return True
+    rounding = comparison.allowed * units(dtype).u * np.abs(comparison.expected)
+    with np.errstate(invalid="ignore"):
+        near = np.abs(comparison.got - comparison.expected) <= rounding
+    return bool(np.all((comparison.units <= comparison.allowed) | near))
 
 
 def _settings(subject: Subject, cases: Cases) -> Iterator[str]:
@@ -143,6 +174,11 @@ def _first(subject: Subject, cases: Cases) -> str:
             where = ", ".join(f"{axis} {n}" for axis, n in zip(comparison.axes, wrong[0], strict=True))
             return f"it differs first at {where}"
     return "it differs"
+
+
+def size(given: Inputs) -> int:
+    """What an input costs."""
+    return given.q.shape[2] * given.k.shape[2]
 
 
 def shows(subject: Subject, fault: Fault) -> bool:

@@ -68,6 +68,7 @@ def diagnosis_lines(
     if elsewhere:
         lines += [f"Every law passes under {' or under '.join(elsewhere)}; if that is what you mean, say "]
         lines[-1] += " or ".join(" ".join(f"--set {s}" for s in choice.split()) for choice in elsewhere) + "."
+        lines[-1] += f" If not, it is a mistake: spec/{scheme}.py says what each value means."
     if passes_if:
         lines.append(
             f"Every law passes if {' or if '.join('--claim ' + c for c in passes_if)}; it is not a pass until you say so."
@@ -76,11 +77,12 @@ def diagnosis_lines(
         return lines
     settings = list(diagnosis.settings)
     named = [f"{scheme} with {says}" for says in diagnosis.like] + [f"{scheme} with {s}" for s in settings]
+    beside = f" (where it answers; elsewhere it raised {diagnosis.beside})" if diagnosis.beside else ""
     if len(named) == 1:
-        lines.append(f"Looks like: {named[0]}.")
+        lines.append(f"Looks like: {named[0]}{beside}.")
     elif named:
-        lines.append("Looks like one of: " + "; ".join(named) + ".")
-    elif diagnosis.hint:
+        lines.append("Looks like one of: " + "; ".join(named) + f"{beside}.")
+    elif diagnosis.hint and not passes_if:
         lines.append(f"Diagnosis: {diagnosis.hint}.")
     return lines
 

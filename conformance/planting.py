@@ -82,7 +82,10 @@ def _floats(params: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def _bias(fault: Fault) -> Callable[..., np.ndarray]:
     def bias(settings, params, query_positions, key_positions):
-        return _answer(fault, "contribution", "bias", _inputs(settings, query_positions, key_positions, params=_floats(params)))
+        given = _inputs(settings, query_positions, key_positions, params=_floats(params))
+        bias = _answer(fault, "contribution", "bias", given)
+        per_sample = given.query_positions.array().ndim == 2 and bias.ndim == 3  # one for all samples, where that is the fault
+        return np.broadcast_to(bias, (given.plan.batch, *bias.shape)) if per_sample else bias
 
     return bias
 

@@ -88,9 +88,11 @@ def _wrong_shape(got: tuple[int, ...], want: tuple[int, ...], name: str, subject
     if sorted(got) == sorted(want) and len(set(want)) == len(want):
         order = next(p for p in permutations(range(len(want))) if tuple(want[i] for i in p) == got)
         moved = [axes[i] for i, j in enumerate(order) if i != j]
-        text += f" The axes {' and '.join(moved)} look swapped."
+        text += f" The axes {', '.join(moved[:-1])} and {moved[-1]} look {_moved(order, moved)}."
         if name in ("output", "rotated query", "rotated key") and {axes[1], axes[2]} == set(moved):
             text += " If that is your layout: --claim layout=blhd."
+    elif name == "bias" and got == (*want[1:], want[0]):
+        text += " The axis H looks last; .permute(2, 0, 1) puts it first."
     elif len(got) == len(want) and (fixed := _fixed_size(got, want, axes, subject)):
         text += f" If it is made for one size: {fixed}."
     elif len(got) < len(want):
@@ -100,6 +102,11 @@ def _wrong_shape(got: tuple[int, ...], want: tuple[int, ...], name: str, subject
             else " An axis is missing."
         )
     return text
+
+
+def _moved(order: tuple[int, ...], moved: list[str]) -> str:
+    back = ", ".join(str(order.index(n)) for n in range(len(order)))
+    return "swapped" if len(moved) == 2 else f"turned; .permute({back}) puts them right"
 
 
 def _fixed_size(got: tuple[int, ...], want: tuple[int, ...], axes: tuple[str, ...], subject: Subject) -> str:

@@ -5,7 +5,7 @@ They serve the calibration of the bounds, and as negative controls: the judge mu
 
 from collections.abc import Iterable
 from functools import reduce
-from math import log2
+from math import ceil, log2
 from typing import Any
 
 import torch
@@ -126,6 +126,47 @@ def waves_in_float32(embed_dim: int, positions: Tensor) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[:, :embed_dim]
 
 
+def _one_hot(rows: Tensor, table: Tensor) -> Tensor:
+    """The bias as a product: rows of zeros with a single 1, times the table."""
+    return (torch.nn.functional.one_hot(rows, len(table)).to(table.dtype) @ table).movedim(-1, -3)
+
+
+def _edges(exact: int, wide: int, max_distance: int) -> list[int]:
+    """Where each logarithmic bucket begins: guessed by log2, then put right in whole numbers."""
+    found = []
+    for t in range(1, wide):
+        least = max_distance**t * exact ** (wide - t)
+        n = ceil(2 ** (log2(exact) + t / wide * log2(max_distance / exact)))
+        while n**wide >= least:
+            n -= 1
+        while n**wide < least:
+            n += 1
+        found.append(n)
+    return found
+
+
+@implements("t5", dtypes=DTYPES)
+def buckets_by_edges(
+    num_buckets: int, max_distance: int, bidirectional: bool, table: Tensor, query_positions: Tensor, key_positions: Tensor
+) -> Tensor:
+    """Buckets by counting the edges that are passed, numbers by a product."""
+    far = key_positions - query_positions[:, None]
+    one_way = num_buckets // 2 if bidirectional else num_buckets
+    exact = one_way // 2
+    n = far.abs() if bidirectional else (-far).clamp(min=0)
+    passed = sum((n >= edge).long() for edge in _edges(exact, one_way - exact, max_distance))
+    rows = torch.where(n < exact, n, exact + passed)
+    return _one_hot(rows + one_way * (far > 0) if bidirectional else rows, table)
+
+
+@implements("clipped", dtypes=DTYPES)
+def rows_by_product(max_distance: int, table: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Distances clipped by two comparisons, numbers by a product."""
+    far = query_positions[:, None] - key_positions
+    far = torch.where(far > max_distance, max_distance, torch.where(far < -max_distance, -max_distance, far))
+    return _one_hot(far + max_distance, table)
+
+
 def _softmax2(logits: Tensor, keep: Tensor) -> Tensor:
     """Softmax in base 2, one pass, in the dtype it is given."""
     logits = torch.where(keep, logits * 1.4426950408889634, float("-inf"))
@@ -138,6 +179,14 @@ def _added(terms: Iterable[Tensor]) -> Tensor:
     return reduce(torch.add, terms)
 
 
+def _products(q: Tensor, k: Tensor) -> Tensor:
+    return _added(q[..., None, c] * k[..., None, :, c] for c in reversed(range(q.shape[-1])))
+
+
+def _weighted(weights: Tensor, v: Tensor) -> Tensor:
+    return _added(weights[..., j, None] * v[..., None, j, :] for j in reversed(range(v.shape[-2])))
+
+
 def _keep(mask: Tensor, causal: bool, query_positions: Tensor, key_positions: Tensor) -> Tensor:
     return mask & (key_positions <= query_positions[:, None]) if causal else mask
 
@@ -148,9 +197,7 @@ def attention_by_steps(
 ) -> Tensor:
     """All in the working dtype, q scaled before, sums from the last column to the first."""
     q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
-    logits = _added(q[..., None, c] * k[..., None, :, c] for c in reversed(range(q.shape[-1])))
-    weights = _softmax2(logits, _keep(mask, causal, query_positions, key_positions))
-    return _added(weights[..., j, None] * v[..., None, j, :] for j in reversed(range(k.shape[-2])))
+    return _weighted(_softmax2(_products(q, k), _keep(mask, causal, query_positions, key_positions)), v)
 
 
 @implements("shaw", **ATTENTION)
@@ -212,6 +259,28 @@ def waves_added(
     return attention_by_steps(q, k, v, query_positions, key_positions, mask=mask, causal=causal, scale=scale)
 
 
+@implements("t5", **ATTENTION)
+def t5_by_steps(
+    q: Tensor, k: Tensor, v: Tensor, num_buckets: int, max_distance: int, bidirectional: bool, table: Tensor,
+    query_positions: Tensor, key_positions: Tensor, *, mask, causal=False, scale=None,
+) -> Tensor:  # fmt: skip
+    """No scale unless one is given; everything in the working dtype."""
+    bias = buckets_by_edges(num_buckets, max_distance, bidirectional, table, query_positions, key_positions)
+    logits = _products(q if scale is None else q * scale, k) + bias
+    return _weighted(_softmax2(logits, _keep(mask, causal, query_positions, key_positions)), v)
+
+
+@implements("clipped", **ATTENTION)
+def clipped_by_steps(
+    q: Tensor, k: Tensor, v: Tensor, max_distance: int, table: Tensor, query_positions: Tensor, key_positions: Tensor, *,
+    mask, causal=False, scale=None,
+) -> Tensor:  # fmt: skip
+    """The scale on k, the bias first; everything in the working dtype."""
+    k = k * (q.shape[-1] ** -0.5 if scale is None else scale)
+    logits = rows_by_product(max_distance, table, query_positions, key_positions) + _products(q, k)
+    return _weighted(_softmax2(logits, _keep(mask, causal, query_positions, key_positions)), v)
+
+
 REWRITINGS = (
     slopes_by_powers,
     slopes_by_exponentials,
@@ -225,4 +294,8 @@ REWRITINGS = (
     vectors_summed,
     waves_projected_first,
     waves_added,
+    buckets_by_edges,
+    rows_by_product,
+    t5_by_steps,
+    clipped_by_steps,
 )

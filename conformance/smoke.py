@@ -11,6 +11,11 @@ from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import SIZES, legal, sized
 from relpos.conformance.subject import Subject
 
+
+class NothingButNaN(AdapterError):
+    """It answers, but with no number at all."""
+
+
 # All sizes distinct, so that an axis in the wrong place shows.
 SIZE = {"batch": 2, "heads": 3, "query_length": 5, "key_length": 7, "head_dim": 8}
 # For those who decline, by name, a number of heads that is not a power of two.
@@ -58,6 +63,8 @@ def smoke(subject: Subject) -> Subject:
         return subject  # what it returns is looked at by its law
     try:
         return _ran(subject)
+    except NothingButNaN as error:
+        raise AdapterError(f"{error}{_otherwise(subject)}") from error
     except AdapterError:
         raise
     except (Raised, Refused) as error:
@@ -85,7 +92,7 @@ def _answered(subject: Subject, plan: Plan) -> Subject:
     if subject.arrays == "torch" and subject.card.gradient is None and _takes_no_gradient(subject, given):
         return _ran(subject.but(arrays="numpy"))
     if all(np.isnan(value).all() for value in got.values()):
-        raise AdapterError(f"{subject.spec} returned nothing but NaN on ordinary inputs ({given.plan.describe()}).")
+        raise NothingButNaN(f"{subject.spec} returned nothing but NaN on ordinary inputs ({given.plan.describe()}).")
     return subject
 
 
@@ -117,9 +124,21 @@ def _advice(subject: Subject, error: Exception) -> str:
     if subject.unbound:
         left = " and ".join(f"`{name}`" for name in subject.unbound)
         text += f" It was not given {left}, left at the default; if needed: --claim binds={','.join(subject.unbound)}."
-    if readings := _other_readings(subject):
-        text += f" It runs if {' or if '.join('--claim ' + claim for claim in readings)}."
-    return text
+    learned = {
+        name: list(shape) for name, shape in _shapes(subject).items() if name in subject.asks or "params" in subject.asks
+    }
+    if learned:
+        text += f" It was given {' and '.join(f'`{name}` of shape {shape}' for name, shape in learned.items())}."
+    return text + _otherwise(subject)
+
+
+def _shapes(subject: Subject) -> dict[str, tuple[int, ...]]:
+    return subject.cls(**smoke_plan(subject).settings).parameters()
+
+
+def _otherwise(subject: Subject) -> str:
+    readings = _other_readings(subject)
+    return f" It runs if {' or if '.join('--claim ' + claim for claim in readings)}." if readings else ""
 
 
 def _other_readings(subject: Subject) -> list[str]:

@@ -1,7 +1,7 @@
 """A verdict over all laws: conforms, does not conform, undecided or incomplete; and what would change it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from time import perf_counter
 from typing import Any
@@ -105,13 +105,23 @@ def assumptions(subject: Subject) -> tuple[str, ...]:
 
 def explained(verdict: Verdict) -> Verdict:
     """The verdict with what else would fit: settings, claims, named mistakes."""
-    subject = verdict.subject
-    return replace(
-        verdict,
-        elsewhere=tuple(_passing_settings(subject)),
-        passes_if=tuple(_passing_claims(subject)),
-        diagnosis=diagnose(subject),
-    )
+    subject, found = verdict.subject, diagnose(verdict.subject)
+    elsewhere = tuple(_passing_settings(subject))
+    if found.equal and not elsewhere and (only := _only_at(subject)):
+        said = " ".join(f"--set {one}" for one in only)
+        hint = f"every law passes at {' and '.join(only)}, and not at other values; if it is made for these alone, say {said}"
+        found = replace(found, hint=hint)
+    return replace(verdict, elsewhere=elsewhere, passes_if=tuple(_passing_claims(subject)), diagnosis=found)
+
+
+def _only_at(subject: Subject) -> list[str]:
+    """The usual values of numbers that vary, if they are all that the implementation is right at."""
+    drawn = [name for name in subject.free if name in getattr(subject.cls, "draws", {})]
+    usual = {name: value for name, value in sized(subject.cls, subject.fixed).items() if name in drawn}
+    usual |= {f.name: f.default for f in fields(subject.cls) if f.name in drawn and f.name not in usual}
+    if not usual or not _all_pass(subject.but(given={**subject.given, **usual})):
+        return []
+    return [f"{name}={value}" for name, value in usual.items()]
 
 
 def _passing_settings(subject: Subject) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from documents import HERE, blocks, commands
 
-KERNEL, LIBRARY, DEFINITION, _TRAINING, CLAIMS = blocks("README.md", "python")
+_BIAS, _AROUND, KERNEL, LIBRARY, DEFINITION, _TRAINING, CLAIMS = blocks("README.md", "python")  # _: tested elsewhere
 FOUND = [path for pattern in ("*.md", "*/*.md", "*/*/*.md") for path in HERE.glob(pattern)]
 DOCUMENTS = sorted(path.relative_to(HERE).as_posix() for path in FOUND if not path.relative_to(HERE).parts[0].startswith("."))
 

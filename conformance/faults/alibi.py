@@ -235,7 +235,7 @@ FAULTS = (
     Planted("first-rank", "the slopes of the first rank on every rank", "L9", first_rank, cases=("B016",), settings=SYMMETRIC),
     Planted("double-everywhere", "the default dtype changed for all", "L4", double_everywhere, settings=SYMMETRIC),
     Planted("one-cell", "a single zero broadcast over all keys in a step of one", "L3", one_cell, cases=("B018",),
-        settings=SYMMETRIC),
+        settings=SYMMETRIC, alike=("lone-step",)),
     Planted("other-slopes-in-decode", "other slopes in a step of one", "L3", other_slopes_in_decode, cases=("B003", "B022"),
         settings=SYMMETRIC),
     Planted("rounded-heads", "a crash where H is not a power of two", "L10", rounded_heads, cases=("B004",),

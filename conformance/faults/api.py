@@ -65,6 +65,7 @@ class Planted:
     """A faulty implementation that is more than a wrong definition.
 
     target  a function, class or module that plugs in like any other
+    alike   names of faults that are the same mistake in other words, so that a diagnosis may name them
     """
 
     name: str
@@ -74,3 +75,4 @@ class Planted:
     cases: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     claims: Mapping[str, Any] = field(default_factory=dict)
+    alike: tuple[str, ...] = ()

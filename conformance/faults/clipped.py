@@ -129,8 +129,9 @@ FAULTS = (
         claims={"corner": "top-left"}),
     Planted("article-clamped", "scores clamped after the mask", "L7", article_clamped, settings=ARTICLE,
         claims={"corner": "top-left"}),
-    Planted("article-positions", "queries counted from 0", "L3", article_positions, settings=ARTICLE),
-    Planted("exchanged", "key minus query", "L11", read(_exchanged, lambda table, r: table[r]), settings=ARTICLE),
+    Planted("article-positions", "queries counted from 0", "L3", article_positions, settings=ARTICLE, alike=("offset-lost",)),
+    Planted("exchanged", "key minus query", "L11", read(_exchanged, lambda table, r: table[r]), settings=ARTICLE,
+        alike=("table-reversed",)),
     *of_tables(rows, ARTICLE),
 )
 # fmt: on

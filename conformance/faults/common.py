@@ -143,7 +143,7 @@ def _first(x: np.ndarray, axis: int) -> np.ndarray:
 # fmt: off
 POSITIONS = (
     (EVERYWHERE, Fault("offset-lost", "queries counted from 0 whatever is cached", "L3", given=_from_zero,
-        cases=("B096", "B097", "B099"))),
+        cases=("B007", "B096", "B097", "B099"))),
     (EVERYWHERE, Fault("offset-doubled", "the offset added twice", "L3", given=_queries(lambda p: p + p[..., :1]))),
     (EVERYWHERE, Fault("query-one-late", "every query one position too late", "L1", given=_queries(lambda p: p + 1),
         cases=("B015",))),
@@ -190,7 +190,7 @@ SCALES = (
     (SCORES, Fault("scale-twice", "the scale applied twice", "L29", given=lambda i: i.but(scale=scale_of(i) ** 2))),
     (SCORES, Fault("scale-missing", "no scale", "L29", given=lambda i: i.but(scale=1.0))),
     (SCORES, Fault("scale-root", "the square root of the scale", "L29", given=lambda i: i.but(scale=scale_of(i) ** 0.5))),
-    (SCORES, Fault("scale-ignored", "1/√D whatever scale is given", "L29", given=lambda i: i.but(scale=None))),
+    (SCORES, Fault("scale-ignored", "the default scale whatever is given", "L29", given=lambda i: i.but(scale=None))),
 )
 
 AXES = (

@@ -12,7 +12,6 @@ from torch import Tensor
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.faults.tables import of_tables, read
 from relpos.conformance.plan import Inputs
-from relpos.spec.positions import Explicit
 from relpos.spec.t5 import T5
 
 HAS = {"cross_attention": False}
@@ -108,12 +107,6 @@ def _multiplied(power: float) -> Callable[[Inputs], Inputs]:
     return given
 
 
-def _keys_from_query(i: Inputs) -> Inputs:
-    """Keys counted from where the queries start, so that what is cached looks like the future."""
-    keys = i.key_positions.array()
-    return i.but(key_positions=Explicit(keys - keys[..., :1] + i.query_positions.array()[..., :1]))
-
-
 def rows(s: T5, far: Tensor) -> Tensor:
     """Right rows, for faults of another kind."""
     return torch.tensor([[s.bucket(int(r)) for r in row] for row in far.tolist()], dtype=torch.int64).reshape(far.shape)
@@ -160,8 +153,6 @@ FAULTS = (
     Fault("both-ways", "buckets of both directions in a causal model", "L12",
         lambda s: replace(s, bidirectional=s.num_buckets >= 4), cases=("B008",), settings=PAST),
     Fault("biased-across", "a bias in cross-attention", "L27", _own_bias, cases=("B025",), settings={"cross_attention": True}),
-    Fault("keys-from-query", "keys counted from where the queries start", "L3", given=_keys_from_query, cases=("B007",),
-        settings=AS_PUBLISHED),
     Fault("bias-scaled-up", "the bias multiplied by √D", "L29", given=_multiplied(0.5), levels=SCORES, settings=UNSCALED),
     Fault("bias-scaled-down", "the bias divided by √D", "L29", given=_multiplied(-0.5), levels=SCORES, settings=UNSCALED),
     Planted("exchanged", "query minus key", "L11", read(_exchanged, lambda table, r: table[r]), cases=("B032",),

@@ -123,11 +123,14 @@ def _words(given: Inputs, got: np.ndarray, want: np.ndarray, wrong: np.ndarray) 
     distances = {int(d) for d in (j - i[:, None])[wrong.any(axis=0)]}
     first = min(distances, key=lambda d: (abs(d), d))
     h, a, b = next(cell for cell in np.argwhere(wrong) if j[cell[2]] - i[cell[1]] == first)
-    more = f", and {len(distances) - 1} more distances are wrong" if len(distances) > 1 else ""
+    rest = len(distances) - 1
+    more = f", and {rest} more distance{'s are' if rest > 1 else ' is'} wrong" if rest else ""
     return f"at key − query = {first} head {h} reads {_row(float(got[h, a, b]))} in place of {_row(float(want[a, b]))}{more}"
 
 
 def _row(number: float) -> str:
+    if number == -np.inf:
+        return "nothing, as if the key were hidden,"
     if not np.isfinite(number) or abs(number - round(number)) > SLACK:
         return f"no row of the table (row {number:.3g}, were it one)"
     return "no row" if round(number) == NOTHING else f"row {round(number)}"
