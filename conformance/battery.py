@@ -60,7 +60,7 @@ def _long(subject: Subject, base: Plan) -> Plan:
 
 def _elsewhere(subject: Subject, base: Plan) -> list[Plan]:
     """Positions that nobody would guess, as far as the subject can be told them; per sample where it takes that."""
-    if subject.kind == "decoder" or subject.positions == "contiguous":
+    if subject.kind == "decoder" or subject.on_grid or subject.positions == "contiguous":
         return []
     far = min(FAR, farthest(subject))
     if subject.positions == "offset":

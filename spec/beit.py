@@ -10,7 +10,10 @@
 i, j    positions of query and key, (row, column): QUERY minus KEY on every axis; None: the class token
 W_a     `window_size`, the grid of patches, first axis first; the multiplier is that of the LAST axis, 2W_2 − 1
 D       rows of the table, (2W_1 − 1)(2W_2 − 1) + 3
+sign    QUERY minus KEY on every axis (`sign`)
+rows    swin's, then three for the class token: as query, as key, as both
 scale   1/√D_head on q·k, none on the bias
+beyond  refused
 edges   an offset of W_a or more is refused: it has no row. The class token is the first of the sequence; several tokens
         without a position share its rows. Lq ≠ Lk, parts of the grid and sequences without a class token need nothing special
 

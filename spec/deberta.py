@@ -9,7 +9,10 @@
 
 i, j    positions of query and key: QUERY minus KEY
 K^r     `pos_key`, Q^r `pos_query`, both projected, [H, 2K, D] (v2: [H, 2N, D]); row K is the query's own position
+sign    QUERY minus KEY
+rows    2K: row K the query's own position, row 0 the farthest key after it, row 2K − 1 the farthest before it
 scale   1/√(D · (1 + number of position terms)) on all of it, content too: 1/√(3D), and 1/√(2D) with one term alone
+beyond  the outermost rows; distance K shares one with K − 1, −K has its own
 edges   not symmetric: row 0 is for −K and beyond, but K and beyond share row 2K − 1 with K − 1. v2: buckets are distances up
         to m, and M − 1 is in the last; row 0 is read from −M on (even N > 2), with `clamp` never. Lq ≠ Lk needs nothing
         special here; the authors' code counts queries and keys both from 0, as Range(0, Lq) and Range(0, Lk)

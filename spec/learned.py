@@ -5,7 +5,10 @@
 p       position, 0 … P − 1          P      `max_position`, the number of positions          D      width (`embed_dim`)
 F       `first_row`, the row that position 0 reads
 table   [F + P, D]; the rows before F belong to no position and learn nothing
+sign    none: absolute positions
+rows    F + P: position p reads row p + F
 scale   none: e is added to the token's vector as it is
+beyond  refused
 edges   there is no vector beyond the table: a position from P on, or below 0, is refused. Positions are not counted from
         where a chunk starts: a decode step, or a row that is padded on the left, brings its own. e says nothing of distance
 

@@ -6,7 +6,10 @@
 i, j    positions of query and key: KEY minus QUERY
 M       `max_distance`; E is `rel_k`, F is `rel_v`. masked and local: [H, M, D], the last row is the query's own position,
         row 0 the key M − 1 before it. unmasked: [H, 2M−1, D], row M − 1 the own position. Shared by heads: without H
+sign    KEY minus QUERY
+rows    M: row 0 the key M − 1 before the query, the last row its own position; unmasked 2M − 1, own position in the middle
 scale   1/√D on content and position term alike; the value term has none
+beyond  the zero vector
 edges   where r is no row, the vector is 0: at distances M and more (Shaw repeats the outermost row) and, masked and local,
         for every key after the query. Those variants are made for causal attention, but hiding the future is the mask's
         work, here as everywhere; Lq ≠ Lk needs nothing special; an empty row of weights has no value term

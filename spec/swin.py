@@ -8,7 +8,10 @@
 i, j    positions of query and key on n axes, (row, column): QUERY minus KEY on every axis
 W_a     `window_size`, first axis first. The multiplier is that of the LAST axis, 2W_2 − 1, also where windows are not square
 table   [(2W_1 − 1)(2W_2 − 1) …, H]: one row per offset, all of them used; no offset is in the middle
+sign    QUERY minus KEY on every axis (`sign`)
+rows    (2W_1 − 1)(2W_2 − 1): one for every offset, the last axis fastest
 scale   1/√D on q·k, none on the bias
+beyond  refused
 edges   an offset of W_a or more is refused: it has no row. A window of 1 on an axis has one offset there. Lq ≠ Lk and parts of
         a window need nothing special. A token without a position (a class token) has bias 0 on both sides
 

@@ -8,7 +8,10 @@ i, j    positions of query and key on n axes, (row, column): QUERY minus KEY on 
 W_a     `pretrained_window_size` where given, else `window_size`, first axis first: a model moved to larger windows keeps the
         coordinates that it learned
 U, b    `cpb_in` [hidden, n] and `cpb_bias` [hidden];   V  `cpb_out` [H, hidden], without a bias;   τ  `logit_scale` [H]
+sign    QUERY minus KEY on every axis
+rows    none is read by row: a network of the offset
 scale   none: the cosine has its own temperature, one per head, at most 100 times; the bias lies between 0 and 16
+beyond  every offset has a bias: the coordinate grows on
 edges   at |d_a| = W_a − 1 the coordinate is log2 9 / 3 = 1.057, not 1; beyond, it grows on, so every offset is defined. A
         window of 1 on an axis divides by max(W_a − 1, 1), as timm does; the authors' code has NaN there. A query or key
         shorter than 10⁻¹² counts as that long, so that a length of 0 has cosine 0. A token without a position has bias 0

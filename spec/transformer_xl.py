@@ -9,7 +9,10 @@ R(δ)    E = d_model wide, θ_m = 10000^(−2m/E): [sin δθ_0 … sin δθ_(E/2
 u, v    `pos_bias_u`, `pos_bias_v`, [H, D]          W  `w_pos` [H·D, E], head h has rows h·D …
 T, b    `r_emb` [N, H, D], `r_bias` [N, H], N = `max_distance`; the last row is distance 0, row 0 is N − 1 and farther
 s, G    `seg_bias` [H, D], `seg_embed` [2, H, D]; a = 0 for keys of the query's segment, 1 for others. A segment hides nothing
+sign    QUERY minus KEY
+rows    none is read by row, R is projected by W; learned: the last row is distance 0, row 0 the farthest
 scale   1/√D on all terms: the authors' code. The paper's formula has none
+beyond  defined at every distance (`clamp_len`); learned: row 0
 edges   a key after the query has R(δ) at δ < 0; learned has no row for it: T and b are 0. The authors' shift leaves other
         queries' rows there, as Skew does (music_transformer): right under a causal softmax only. Lq ≠ Lk needs nothing
         special. Odd E is refused: sine and cosine come in pairs

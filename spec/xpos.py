@@ -7,7 +7,9 @@
 p       position, any whole number            r   rotary width (`rotary_dim`): columns from r on pass through
 a, b    columns 2m and 2m+1 of pair m         S   `scale_base`: so many tokens apart, pair m keeps ζ_m of its product
 c       the middle of the context (`centre`); it cancels in q·k and keeps the powers small
+sign    q and k turn the same way, from a towards b: q·k sees query minus key
 scale   none: q·k is scaled by 1/√D as always
+beyond  defined at every position; q·k goes on falling before the query, and rising after it
 edges   q_i·k_j has the factor ζ^((i − j)/S): it decays for keys before the query and GROWS for keys after it, so the scheme is
         meant for causal attention. c follows the length of the context (stated, else the largest position + 1, in attention
         of queries and keys): keys turned for one length do not fit queries turned for another

@@ -47,6 +47,8 @@ def _around(subject: Subject, base: Plan, end: int) -> Plan:
 
 
 def _applies(subject: Subject) -> str | None:
+    if subject.on_grid:
+        return "positions on several axes are coordinates inside a window"
     alone = subject.level == "contribution" and subject.positions == "offset" and subject.form != "logits"
     if subject.positions != "arbitrary" and not alone:
         return "it cannot be told a far position without as many keys"

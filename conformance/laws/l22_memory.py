@@ -102,6 +102,8 @@ def _sized(base: Plan, n: int) -> Plan:
 def _applies(subject: Subject) -> str | None:
     if subject.arrays != "torch" or subject.device != "cpu" or subject.kind in ("score_mod", "builder"):
         return "measured for torch on a CPU"
+    if subject.on_grid:
+        return "measured over lengths, not over windows"
     return None if _pinned(subject) else f"measured at {LONG} positions"
 
 

@@ -97,6 +97,8 @@ def _sized(subject: Subject, base: Plan, Lq: int, Lk: int) -> Plan:
 
 
 def _applies(subject: Subject) -> str | None:
+    if subject.on_grid:
+        return "compiled at one length and run at another, not at another window"
     if subject.arrays != "torch":
         return "it takes no torch tensors"
     if subject.kind in ("decoder", "score_mod", "builder"):

@@ -77,12 +77,17 @@ def _of_length(subject: Subject, base: Plan, n: int) -> Plan:
     return base.but(query_length=n, key_length=n, offset=0, query_positions=at, key_positions=at, seed=n)
 
 
+def _applies(subject: Subject) -> str | None:
+    return "lengths are those of windows" if subject.on_grid else None
+
+
 LAW = Law(
     name="L25",
     title="ragged lengths, any storage",
     statement="Lengths around the edges of tiles are right, and strided or expanded tensors give what contiguous ones give.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),
+    applies=_applies,
     pinned=_pinned,
     share=0.0,
 )

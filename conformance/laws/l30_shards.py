@@ -83,6 +83,8 @@ def _pinned(subject: Subject) -> list[Plan]:
 
 
 def _applies(subject: Subject) -> str | None:
+    if subject.on_grid:
+        return "a window is not spread over ranks"
     if subject.positions != "arbitrary" or subject.kind == "decoder":
         return "it takes no list of positions"
     alone = subject.level == "contribution" and subject.form in ("rotation", "embedding")
