@@ -27,12 +27,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from relpos.spec.contract import PositionError, require_params, scheme_name
+from relpos.spec.contract import PositionError, require_params
+from relpos.spec.fitting import AttentionError, check_sizes, check_values, checked_mask
 from relpos.spec.positions import Positions, Range, in_one_context
-
-
-class AttentionError(ValueError):
-    """An array given to attention does not fit the settings or the other arrays."""
 
 
 def corner(query_length: int, key_length: int, kind: Literal["bottom-right", "top-left"]) -> tuple[Range, Range]:
@@ -63,7 +60,7 @@ def allowed(
         )
     visible = np.ones(shape, dtype=bool)
     if mask is not None:
-        visible &= _checked_mask(mask, shape)
+        visible &= checked_mask(mask, shape)
     for b in range(shape[0]):
         queries, keys = query_positions.row(b), key_positions.row(b)
         query_segment, key_segment = query_positions.segment(b), key_positions.segment(b)
@@ -142,7 +139,7 @@ def logits(
     require_params(settings, params)
     q, k = _float64(q), _float64(k)
     params = {name: _float64(value) for name, value in params.items()}
-    _check_sizes(settings, q, k, query_positions, key_positions)
+    check_sizes(settings, q, k, query_positions, key_positions)
     scale = default_scale(settings, q.shape[-1]) if scale is None else scale
     k = repeated(k, q.shape[1])
     term = position_term(settings, params, q, k, query_positions, key_positions, scale)
@@ -189,7 +186,7 @@ def attention(
     hide = getattr(settings, "segments_hide", True)
     visible = allowed(score.shape, query_positions, key_positions, mask=mask, causal=causal, segments_hide=hide)
     weights = softmax(score, visible)
-    _check_values(np.shape(v), np.shape(k))
+    check_values(np.shape(v), np.shape(k))
     params = {name: _float64(value) for name, value in params.items()}
     v = placed(settings, repeated(_float64(v), len(score[0])), key_positions, "value", params)
     out = np.zeros((*score.shape[:3], v.shape[-1]))
@@ -206,49 +203,3 @@ def attention(
 def _float64(x: np.ndarray) -> np.ndarray:
     """Widened, or NumPy would compute float32 inputs in float32."""
     return np.asarray(x, dtype=np.float64)
-
-
-def _checked_mask(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    mask = np.asarray(mask)
-    if mask.dtype != bool:
-        raise AttentionError(
-            f"attention: `mask` must be boolean, True = may attend, got {mask.dtype}. For an additive one: mask == 0."
-        )
-    allowed_shapes = (shape[2:], (shape[0], *shape[2:]), shape, (shape[0], 1, *shape[2:]))
-    if mask.shape not in allowed_shapes:
-        words = ", ".join(str(list(s)) for s in allowed_shapes[:3])
-        raise AttentionError(f"attention: `mask` must have one of the shapes {words}, got {list(mask.shape)}.")
-    return mask[:, None] if mask.ndim == 3 else mask
-
-
-def _check_values(v: tuple[int, ...], k: tuple[int, ...]) -> None:
-    if v[:2] != k[:2]:
-        raise AttentionError(f"attention: `v` must have the samples and heads of k, {list(k[:2])}, got {list(v[:2])}.")
-    if v[2] != k[2]:
-        raise AttentionError(f"attention: `v` must have one row per key, {k[2]}, got {v[2]}.")
-
-
-def _check_sizes(settings: Any, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions) -> None:
-    for name, positions, length in (
-        ("query_positions", query_positions, q.shape[2]),
-        ("key_positions", key_positions, k.shape[2]),
-    ):
-        axes = getattr(settings, "axes", positions.axes if settings.form == "none" else 1)
-        if positions.axes != axes:
-            wanted = f"{axes} axes, as {scheme_name(settings)} says" if axes > 1 else f"one axis for {scheme_name(settings)}"
-            raise PositionError(f"attention: `{name}` must have {wanted}, got {positions.axes}.")
-        if len(positions) != length:
-            raise PositionError(f"attention: `{name}` must list {length} positions, one per row, got {len(positions)}.")
-        if positions.per_sample and len(positions.array()) != len(q):
-            rows = len(positions.array())
-            raise PositionError(f"attention: `{name}` must have one row per sample, {len(q)}, got {rows}.")
-    if len(k) != len(q):
-        raise AttentionError(f"attention: `k` must have the samples of q, {len(q)}, got {len(k)}.")
-    if q.shape[1] % k.shape[1]:
-        raise PositionError(
-            f"attention: {q.shape[1]} query heads cannot share {k.shape[1]} key heads evenly; make it a multiple."
-        )
-    for name, size in (("num_heads", q.shape[1]), ("head_dim", q.shape[3]), ("embed_dim", q.shape[3])):
-        if getattr(settings, name, size) != size:
-            scheme, said = scheme_name(settings), getattr(settings, name)
-            raise AttentionError(f"{scheme}: `{name}` is {said} in the settings, but q has {size}. Make them equal.")

@@ -12,13 +12,13 @@ from refused_tables import REFUSED_TABLES
 from relpos.spec.alibi import ALiBi
 from relpos.spec.attention import attention, logits
 from relpos.spec.clipped import Clipped
-from relpos.spec.contract import PositionError, SettingsError, require_params, scheme_name
+from relpos.spec.contract import PositionError, SettingsError, require_params
 from relpos.spec.deberta import DeBERTa
 from relpos.spec.learned import Learned
 from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.none import NoPE
 from relpos.spec.positions import Explicit, Range
-from relpos.spec.registry import UnknownScheme, schemes, settings_class
+from relpos.spec.registry import schemes, settings_class
 from relpos.spec.rope import RoPE
 from relpos.spec.shaw import Shaw
 from relpos.spec.sinusoidal import Sinusoidal
@@ -225,28 +225,3 @@ def test_heads_that_do_not_divide_are_refused_in_words():
     with pytest.raises(PositionError) as caught:
         logits(NoPE(), {}, q, k, Range(0, 2), Range(0, 2))
     says(caught, "attention: 4 query heads cannot share 3 key heads evenly; make it a multiple.")
-
-
-# ---- the registry
-
-
-@pytest.mark.parametrize(
-    ("given", "hint"), [("alibbi", "Did you mean alibi? "), ("Shaw", "Did you mean shaw? "), ("qqqq", "")], ids=str
-)
-def test_an_unknown_scheme_is_answered_with_the_nearest_names(given, hint):
-    with pytest.raises(UnknownScheme) as caught:
-        settings_class(given)
-    message = str(caught.value)
-    assert message.startswith(f"no scheme is called {given!r}. {hint.rstrip('? ')}")
-    assert bool(hint) == ("Did you mean" in message)
-    assert message.endswith(f"There are: {', '.join(schemes())}.")
-
-
-@pytest.mark.parametrize("scheme", schemes())
-def test_a_scheme_is_named_after_its_file(scheme):
-    assert scheme_name(settings_class(scheme)) == scheme
-    assert settings_class(scheme).form in ("none", "embedding", "rotation", "bias", "logits")
-
-
-def test_the_machinery_is_not_a_scheme():
-    assert not {"contract", "attention", "positions", "registry", "rope_scaling"} & set(schemes())

@@ -30,8 +30,7 @@ class MultiHeadAttention(nn.Module):
     embed_dim    width E of input, context and output; a head has D = E / num_heads
     schemes      settings of one scheme or of several, all different: T5(num_heads=8), [ALiBi(num_heads=8), RoPE(head_dim=64)].
                  Their sizes must be the module's. An embedding is added in this module: give it to the first layer only. Tables
-                 that are projected as queries and keys are (share_att_key of DeBERTa) are projected by this module's `query`
-                 and `key`
+                 projected as queries and keys are (DeBERTa's share_att_key) go through this module's `query` and `key`
     num_kv_heads heads of keys and values, shared evenly by the query heads; None: as many
     causal       a key whose position is greater than the query's is hidden; the positions decide, not the indices
     bias         the four projections have one
