@@ -22,7 +22,7 @@ def _turned(table: np.ndarray) -> np.ndarray:
     return table.reshape(table.shape[::-1]).T
 
 
-class _Assigned(torch.autograd.Function):
+class Assigned(torch.autograd.Function):
     """table[rows], whose backward writes where it should add."""
 
     @staticmethod
@@ -104,7 +104,7 @@ def of_tables(rows: Rows, settings: Mapping[str, Any]) -> tuple[Fault | Planted,
         ("kept-by-length", "rows kept by lengths, whatever the offset", "L4", kept(rows, numbers=False), ()),
         ("silent-in-step", "no bias in a step of one", "L3", silent_in_step(rows), ("B029",)),
         ("detached", "a table that gets no gradient", "L20", read(rows, lambda table, r: table.detach()[r]), ()),
-        ("gradient-assigned", "a table gradient that is written, not added", "L20", read(rows, _Assigned.apply), ("B134",)),
+        ("gradient-assigned", "a table gradient that is written, not added", "L20", read(rows, Assigned.apply), ("B134",)),
         ("learns-beside", "no table gradient while q and k are frozen", "L20", learns_beside(rows), ("B133",)),
     )
     return (
