@@ -113,7 +113,9 @@ class Provider:
         return self.inputs.plan.extra.get("head_indices") or tuple(range(self.inputs.q.shape[1]))
 
     def _sequence_length(self) -> Any:
-        """A number, or one per sample where positions differ per sample."""
+        """A number, or one per sample where positions differ per sample; on several axes nothing has a length."""
+        if self.inputs.query_positions.axes > 1:
+            return None
         pair, B = (self.inputs.query_positions, self.inputs.key_positions), self.inputs.plan.batch
         lengths = [in_one_context(*pair, B)[0].row(b).context() for b in range(B)]
         return lengths[0] if all(p.array().ndim == 1 for p in pair) else self._whole(np.array(lengths))

@@ -15,7 +15,7 @@ from relpos.conformance.placing import farthest, moved
 from relpos.conformance.plan import Plan
 from relpos.conformance.subject import Subject
 from relpos.spec.coordinates import NOWHERE
-from relpos.spec.positions import Explicit, Grid
+from relpos.spec.positions import Grid, Positions
 
 LONG_WINDOW = (5, 7)  # neither square nor small
 
@@ -42,7 +42,7 @@ def at(subject: Subject, plan: Plan, **settings: Any) -> Plan:
     return plan.but(**laid_out(subject, subject.cls(**plan.settings), plan.query_length, plan.key_length))
 
 
-def inside_both(subject: Subject, base: Plan, window: tuple[int, ...]) -> Plan | None:
+def inside_both(subject: Subject, base: Plan, window: Any) -> Plan | None:
     """The plan with tokens inside another window as well as its own; None where the whole window is owed."""
     shape = tuple(map(min, window, subject.cls(**base.settings).window_size))
     if subject.positions == "contiguous":
@@ -71,7 +71,7 @@ def drawn(draw: st.DrawFn, subject: Subject, values: dict[str, Any], sizes: dict
 
 def _tokens(draw: st.DrawFn, settings: Any, corner: tuple[int, ...], n: int) -> tuple:
     sizes = tuple(zip(corner, settings.window_size, strict=True))
-    places = [tuple(c + draw(st.integers(0, W - 1)) for c, W in sizes) for _ in range(n)]
+    places: list[tuple[int, ...] | None] = [tuple(c + draw(st.integers(0, W - 1)) for c, W in sizes) for _ in range(n)]
     if getattr(settings, "special", 0) and draw(st.booleans()):
         places[0] = None
     return tuple(places)
@@ -157,7 +157,7 @@ def whereabouts(plan: Plan, axes: tuple[str, ...], cell: tuple[int, ...], specia
     return ", ".join(said)
 
 
-def repeated(place: Explicit | Grid, n: int) -> np.ndarray:
+def repeated(place: Positions, n: int) -> np.ndarray:
     """n tokens at the first place of a sample."""
     rows = place.row(0).array()
     there = rows[(rows != NOWHERE).all(-1)]

@@ -22,4 +22,4 @@ def sampled(given: Inputs, rows: list[int]) -> Inputs:
 
 
 def _cut(positions: Positions, rows: list[int]) -> Explicit:
-    return Explicit(positions.array()[..., rows])
+    return Explicit(positions.array()[..., rows], context_length=positions.context_length)

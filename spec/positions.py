@@ -22,7 +22,7 @@ Explicit([None, (3, 5)], axes=2)
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class Range:
     def __len__(self) -> int:
         return self.length
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(range(self.start, self.start + self.length))
 
     def array(self) -> np.ndarray:
@@ -106,7 +106,7 @@ class Grid:
     def __len__(self) -> int:
         return self.special + prod(self.shape)
 
-    def __iter__(self) -> Iterator[tuple[int, ...] | None]:
+    def __iter__(self) -> Iterator[Any]:
         return (placed(p) for p in self.array())
 
     def array(self) -> np.ndarray:
@@ -152,7 +152,7 @@ class Explicit:
     def __len__(self) -> int:
         return self._values.shape[-1 if self.axes == 1 else -2]
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         if self.per_sample:
             raise PositionError("positions: these differ per sample; take one sample with `.row(b)` before reading them.")
         return (int(p) for p in self._values) if self.axes == 1 else (placed(p) for p in self._values)

@@ -23,7 +23,7 @@ def _turned(table: np.ndarray) -> np.ndarray:
     return table.reshape(table.shape[::-1]).T
 
 
-class _Assigned(torch.autograd.Function):
+class Assigned(torch.autograd.Function):
     """table[rows], whose backward writes where it should add."""
 
     @staticmethod
@@ -122,7 +122,7 @@ def of_tables(rows: Rows, settings: Mapping[str, Any]) -> tuple[Fault | Planted,
         ("index-outside-state", "rows in a buffer that is not saved", "L23", index_outside_state(rows), ("B066",)),
         ("silent-in-step", "no bias in a step of one", "L3", silent_in_step(rows), ("B029",)),
         ("detached", "a table that gets no gradient", "L20", read(rows, lambda table, r: table.detach()[r]), ()),
-        ("gradient-assigned", "a table gradient that is written, not added", "L20", read(rows, _Assigned.apply), ("B134",)),
+        ("gradient-assigned", "a table gradient that is written, not added", "L20", read(rows, Assigned.apply), ("B134",)),
         ("learns-beside", "no table gradient while q and k are frozen", "L20", learns_beside(rows), ("B133",)),
     )
     return (

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from relpos.conformance.faults.api import Fault, Planted, Wrong
+from relpos.conformance.faults.tables import Assigned
 from relpos.conformance.plan import Inputs
 from relpos.spec.positions import Explicit, Grid
 
@@ -59,23 +60,6 @@ def read(lookup: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
 
 def _coarse(table: Tensor, rows: Tensor) -> Tensor:
     return table[rows.to(torch.bfloat16).long().clamp(max=len(table) - 1)]
-
-
-class Assigned(torch.autograd.Function):
-    """table[rows], whose backward writes where it should add."""
-
-    @staticmethod
-    def forward(ctx, table: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
-        ctx.shape = table.shape
-        return table[rows]
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor):
-        (rows,) = ctx.saved_tensors
-        found = gradient.new_zeros(ctx.shape)
-        found[rows.flatten()] = gradient.flatten(0, -2)
-        return found, None
 
 
 def module(lookup: Callable[[nn.Module, tuple[int, ...]], Tensor]) -> type[nn.Module]:

@@ -74,7 +74,7 @@ def _words(given: Inputs, got: np.ndarray, want: np.ndarray) -> tuple[str, tuple
                 wrong.setdefault(offset, (a, b))
     first = min(wrong, key=lambda d: (isinstance(d, str), sum(map(abs, d)) if isinstance(d, tuple) else 0))
     cell = wrong[first]
-    says = f"at {_spoken(first)} {_row(got[cell])} is read in place of {_row(want[cell])}"
+    says = f"at {_spoken(first)} {_row(float(got[cell]))} is read in place of {_row(float(want[cell]))}"
     twice = [(row, list(there.values())) for row, there in read.items() if row is not None and len(there) > 1]
     if twice:
         row, (one, other, *_) = twice[0]
