@@ -82,7 +82,7 @@ def frequencies_in_float32(s: Any, sequence_length: int) -> Tensor:
         a, b = (r * torch.log(s.original_max_position / (2 * torch.pi * turns)) / (2 * base.log()) for turns in (high, low))
         a, b = (a.floor(), b.ceil()) if s.truncate else (a, b)
         a, b = a.clamp(min=0), b.clamp(max=r - 1)
-        γ = 1 - _line(torch.arange(r // 2).float(), a, b + (a == b) / 1000)
+        γ = 1 - _line(torch.arange(r // 2).float(), a, b + rope_scaling.NARROWEST * (a == b))
     return θ / s.factor * (1 - γ) + θ * γ
 
 

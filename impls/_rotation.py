@@ -5,7 +5,7 @@ are wrong from 257 on. A context is a number or a tensor, one per sample: no pat
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,7 +15,18 @@ from relpos.spec.rope import RoPE
 Context = int | Tensor
 
 
-def width(settings: RoPE) -> int:
+class Plain(NamedTuple):
+    """A rotation as far as this file reads settings, without scaling: a tuple, which a compiler can make."""
+
+    head_dim: int
+    rotary_dim: int | None
+    base: float
+    layout: str = "interleaved"
+    partial: str = "leading"
+    scaling: str = "none"
+
+
+def width(settings: RoPE | Plain) -> int:
     """Columns that are turned."""
     return settings.head_dim if settings.rotary_dim is None else settings.rotary_dim
 
@@ -30,7 +41,7 @@ def context_of(*positions: Tensor) -> Context:
     return last
 
 
-def frequencies(settings: RoPE, device: torch.device, context: Context | None = None) -> Tensor:
+def frequencies(settings: RoPE | Plain, device: torch.device, context: Context | None = None) -> Tensor:
     """Radians per position, float64 [r/2]; in contexts [B] under dynamic scaling, [B, r/2]."""
     s: Any = settings  # a rule has what it needs, which the annotations of the fields do not say
     whole = s.head_dim if s.partial == "proportional" else width(s)
@@ -78,7 +89,7 @@ def _yarn_weight(s: Any, exponents: Tensor) -> Tensor:
     return 1 - _between(pairs, first, last if last > first else first + 1e-3)
 
 
-def magnitude(settings: RoPE) -> float:
+def magnitude(settings: RoPE | Plain) -> float:
     """What cosine and sine are multiplied by, once."""
     s: Any = settings
     if s.scaling != "yarn":
@@ -89,7 +100,7 @@ def magnitude(settings: RoPE) -> float:
     return (1 + above * math.log(s.factor) / 10) / (1 + below * math.log(s.factor) / 10)
 
 
-def angles(settings: RoPE, positions: Tensor, context: Context | None = None) -> Tensor:
+def angles(settings: RoPE | Plain, positions: Tensor, context: Context | None = None) -> Tensor:
     """Angles of positions [L] or [B, L], float64 [L, r/2] or [B, 1, L, r/2]: the same for all heads."""
     if settings.scaling == "dynamic" and context is None:
         context = context_of(positions)
@@ -99,13 +110,13 @@ def angles(settings: RoPE, positions: Tensor, context: Context | None = None) ->
     return found.unsqueeze(-3) if found.ndim > 2 else found
 
 
-def turned(settings: RoPE, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+def turned(settings: RoPE | Plain, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """x [..., L, D] with its pairs turned, in the dtype of x."""
     a, b = split(settings, x.to(cosine.dtype))
     return joined(settings, x, a * cosine - b * sine, a * sine + b * cosine)
 
 
-def split(settings: RoPE, x: Tensor) -> tuple[Tensor, Tensor]:
+def split(settings: RoPE | Plain, x: Tensor) -> tuple[Tensor, Tensor]:
     """First and second columns of all pairs, each [..., r/2]."""
     r = width(settings)
     if settings.layout == "interleaved":
@@ -114,7 +125,7 @@ def split(settings: RoPE, x: Tensor) -> tuple[Tensor, Tensor]:
     return x[..., : r // 2], x[..., apart : apart + r // 2]
 
 
-def joined(settings: RoPE, x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def joined(settings: RoPE | Plain, x: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """The pairs back in their columns; all other columns are those of x."""
     r = width(settings)
     if settings.layout == "interleaved":

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from relpos.impls._attention import DTYPES, attend, contiguous, visible, working
 from relpos.impls._cache import KVCache, Window
-from relpos.impls._rotation import Context, angles, context_of, turned, width
+from relpos.impls._rotation import Context, Plain, angles, context_of, turned, width
 from relpos.impls.card import implements
-from relpos.spec.rope import RoPE
 from relpos.spec.xpos import XPos
 
 ALONE = {"level": "contribution", "binds": ("sequence_length",), "dtypes": DTYPES}
@@ -96,8 +95,8 @@ class Decoder:
         return attend(q, keys, values, visible=visible(*at, None, True))
 
 
-def _rotation(settings: XPos) -> RoPE:
-    return RoPE(settings.head_dim, settings.rotary_dim, settings.base)
+def _rotation(settings: XPos) -> Plain:
+    return Plain(settings.head_dim, settings.rotary_dim, settings.base)
 
 
 def _gains(settings: XPos, positions: Tensor, role: str, context: Context) -> Tensor:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
-from relpos.conformance.laws.base import Law
+from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.smoke import smoke_plan
@@ -45,13 +45,13 @@ def shares(length: int, ranks: int, order: str) -> list[np.ndarray]:
 
 
 def _rank(subject: Subject, given: Inputs, rows: np.ndarray) -> Inputs:
-    plan = given.plan.but(query_length=len(rows), query_positions=_listed(given.query_positions.array()[..., rows]))
+    context = given.plan.context_length
+    queries = Explicit(given.query_positions.array()[..., rows], context_length=context)
+    plan = given.plan.but(query_length=len(rows), query_positions=_listed(queries.array()))
     mask = None if given.mask is None else given.mask[:, :, rows]
-    part = given.but(
-        plan=plan, q=given.q[:, :, rows], query_positions=Explicit(given.query_positions.array()[..., rows]), mask=mask
-    )
+    part = given.but(plan=plan, q=given.q[:, :, rows], query_positions=queries, mask=mask)
     if subject.form == "rotation" and subject.level == "contribution":
-        keys = Explicit(given.key_positions.array()[..., rows])
+        keys = Explicit(given.key_positions.array()[..., rows], context_length=context)
         cut = plan.but(key_length=len(rows), key_positions=_listed(keys.array()))
         part = part.but(plan=cut, k=given.k[:, :, rows], v=given.v[:, :, rows], key_positions=keys)
     return part
@@ -73,7 +73,9 @@ def _sharded(subject: Subject, plan: Plan, ranks: int, order: str) -> Plan:
     start = np.array(plan.key_positions).min()
     at = tuple(range(int(start), int(start) + n))
     causal = plan.causal or "causal" in subject.asks
-    square = plan.but(query_length=n, key_length=n, query_positions=at, key_positions=at, causal=causal)
+    dependent = getattr(settings_of(subject, plan), "length_dependent", False)
+    context = int(start) + n if dependent else None  # of the whole: a rank does not see it
+    square = plan.but(query_length=n, key_length=n, query_positions=at, key_positions=at, causal=causal, context_length=context)
     return within_reach(subject, square.but(extra={"ranks": ranks, "order": order}))
 
 
@@ -88,6 +90,8 @@ def _applies(subject: Subject) -> str | None:
     if subject.positions != "arbitrary" or subject.kind == "decoder":
         return "it takes no list of positions"
     alone = subject.level == "contribution" and subject.form in ("rotation", "embedding")
+    if alone and hasattr(subject.cls, "length_dependent") and not subject.told_length:
+        return "it is not told how long the whole context is"
     return "it takes one length for queries and keys" if subject.one_length and not alone else None
 
 
