@@ -3,7 +3,7 @@
 import numpy as np
 
 from relpos.conformance.plan import Inputs
-from relpos.spec.positions import Explicit, Positions
+from relpos.spec.positions import Explicit
 
 
 def rows_of(length: int, edges: tuple[int, ...], seed: int, drawn: int = 2) -> list[int]:
@@ -18,8 +18,5 @@ def sampled(given: Inputs, rows: list[int]) -> Inputs:
     mask = given.mask
     if mask is not None and mask.shape[2] > 1:
         mask = mask[:, :, rows]
-    return given.but(q=given.q[:, :, rows], query_positions=_cut(given.query_positions, rows), mask=mask)
-
-
-def _cut(positions: Positions, rows: list[int]) -> Explicit:
-    return Explicit(positions.array()[..., rows], context_length=positions.context_length)
+    queries = Explicit(given.query_positions.array()[..., rows], context_length=given.plan.context_length)
+    return given.but(q=given.q[:, :, rows], query_positions=queries, mask=mask)
