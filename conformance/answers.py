@@ -39,8 +39,8 @@ def definition(subject: Subject, given: Inputs) -> dict[str, Expected]:
         return {"embedded": _embedded(want["embedding"], given)}
     if subject.card.softmax == "causal" and _has_key_only(subject, given):
         # Right up to a constant per query means: the terms may be as large as those of the key-only form.
-        declared = inputs(given.plan.but(settings={**given.plan.settings, "distance": "key_only"}), subject.scheme)
-        sizes = expected(declared.but(mask=given.mask), subject.level)
+        declared = given.but(settings=subject.cls(**{**given.plan.settings, "distance": "key_only"}))
+        sizes = expected(declared, subject.level)
         want = {n: Expected(n, e.kind, e.value, _larger(e.size, sizes[n].size)) for n, e in want.items()}
     return want
 

@@ -195,12 +195,12 @@ def _count(number: int, noun: str) -> str:
 
 def show_schemes() -> None:
     """Every scheme with its form and settings."""
-    out = console()
+    out, wide = console(), max(map(len, schemes())) + 1
     for name in schemes():
         cls = settings_class(name)
         named = choices(cls)
         said = [f"{f.name}={'|'.join(map(str, named[f.name]))}" if f.name in named else f.name for f in fields(cls)]
-        out.print(Text.assemble((f"{name:<12}", "bold"), f"{cls.form:<10} {'  '.join(said) or 'no settings'}"))
+        out.print(Text.assemble((f"{name:<{wide}}", "bold"), f"{cls.form:<10} {'  '.join(said) or 'no settings'}"))
 
 
 def show_peers(found: Iterable[Any]) -> None:

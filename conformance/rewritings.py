@@ -84,7 +84,8 @@ def vectors_summed(
     row = key_positions - query_positions[:, None] + M
     row = torch.where((row >= 1) & (row <= M), row, 0)
     vectors = torch.nn.functional.pad(rel_k, (0, 0, 1, 0))[:, row]
-    logits = (q[..., :, None, :] * (k[..., None, :, :] + vectors)).sum(-1) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    q = q * (q.shape[-1] ** -0.5 if scale is None else scale)
+    logits = (q[..., :, None, :] * (k[..., None, :, :] + vectors)).sum(-1)
     weights = _softmax2(logits, _keep(mask, causal, query_positions, key_positions))
     return (weights[..., None] * v[..., None, :, :]).sum(-2)
 
@@ -102,10 +103,9 @@ def waves_projected_first(
     theta = torch.exp(-torch.arange(0, E, 2) / E * torch.log(torch.tensor(10000.0)))
     angles = (query_positions[:, None] - key_positions).float()[..., None] * theta
     projected = (torch.cat((angles.sin(), angles.cos()), dim=-1).to(q.dtype) @ w_pos.T).unflatten(-1, pos_bias_u.shape)
-    logits = (q + pos_bias_u[:, None]) @ k.transpose(-1, -2) + torch.einsum(
-        "bhid,ijhd->bhij", q + pos_bias_v[:, None], projected
-    )
-    weights = _softmax2(logits * scale, _keep(mask, causal, query_positions, key_positions))
+    to_keys, to_waves = (q + pos_bias_u[:, None]) * scale, (q + pos_bias_v[:, None]) * scale
+    logits = to_keys @ k.transpose(-1, -2) + torch.einsum("bhid,ijhd->bhij", to_waves, projected)
+    weights = _softmax2(logits, _keep(mask, causal, query_positions, key_positions))
     return weights @ v
 
 

@@ -12,7 +12,7 @@ COMPLAINTS = [
     ),
     (
         ("check", f"{FILE}:press", "--scheme", "alibbi"),
-        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, clipped, ",
+        "wrong usage: no scheme is called 'alibbi'. Did you mean alibi? There are: alibi, beit, clipped, ",
     ),
     (
         check("press", "--set", "n_heads=3"),

@@ -87,6 +87,8 @@ def _pinned(subject: Subject) -> list[Plan]:
 def _applies(subject: Subject) -> str | None:
     if subject.on_grid:
         return "a window is not spread over ranks"
+    if subject.card.softmax == "causal" and subject.level != "attention":
+        return "right up to a constant per query, which L3 judges row by row"
     if subject.positions != "arbitrary" or subject.kind == "decoder":
         return "it takes no list of positions"
     alone = subject.level == "contribution" and subject.form in ("rotation", "embedding")
