@@ -29,6 +29,7 @@ SLOPED = {"bias": SCORES["bias"]}
 TABLE = 512  # rows of a table that is never enlarged
 # Where positions have several axes nothing is cached, causal or counted by index, and a window ends beside its last token.
 ONE_AXIS = {
+    "int16-positions", "int32-positions", "shard-contiguous",
     "offset-lost", "offset-doubled", "query-one-late", "lone-step", "all-last", "second-piece", "told-nothing",
     "causal-ignored", "causal-strict", "causal-late", "causal-reversed", "top-left", "bottom-right", "mask-or-causal",
 }  # fmt: skip
@@ -37,6 +38,7 @@ ONE_AXIS = {
 def common(cls: Any) -> tuple[Fault, ...]:
     """The faults of this file that can be seen in a scheme, at the levels where they can."""
     left_out = ONE_AXIS if hasattr(cls, "axes") else set()
+    left_out = left_out | {"int16-positions"} if hasattr(cls, "farthest") else left_out  # its powers overflow before 2^15
     left_out = left_out | {fault.name for _, fault in SCALES} if hasattr(cls, "content") else left_out  # it has no scale
     found = [(where, fault) for where, fault in ENTRIES if cls.form in where and fault.name not in left_out]
     return tuple(replace(fault, levels=where[cls.form]) for where, fault in found)

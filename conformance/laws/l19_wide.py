@@ -28,6 +28,8 @@ def ends(subject: Subject) -> list[int]:
     most = subject.card.max_position
     if subject.form in ("rotation", "embedding"):
         most = min(most, int(TURN / unit_roundoff("float32")))
+    settings = subject.cls(**smoke_plan(subject).settings)
+    most = min(most, settings.farthest()) if hasattr(settings, "farthest") else most
     return [end for end in ENDS if end + AROUND <= most]
 
 
@@ -53,7 +55,7 @@ def _applies(subject: Subject) -> str | None:
     if subject.positions != "arbitrary" and not alone:
         return "it cannot be told a far position without as many keys"
     if not ends(subject):
-        return f"it claims positions to {subject.card.max_position} only"
+        return "neither it nor the scheme goes as far as 2^15"
     return None
 
 
