@@ -12,6 +12,7 @@ from relpos.conformance.subject import Subject
 
 LONG = 37
 FAR = 40058  # past 2^15, past every short table, and 6 before bfloat16 jumps by 256
+ENDS = (2**15, 2**31)  # where narrow whole numbers wrap: positions on both sides
 GAPS = (0, 1, 3, 4, 8, 9, 15)
 AHEAD = (9, 2, 5, 20, 7)  # out of order, one of them after all keys
 MANY_HEADS = 24  # slopes of 3 or 4 heads are whole powers of two, which any dtype holds
@@ -66,7 +67,8 @@ def _elsewhere(subject: Subject, base: Plan) -> list[Plan]:
     if subject.positions == "offset":
         alone = subject.level == "contribution" and subject.form in ("rotation", "embedding")
         return [base.but(offset=far if alone else max(base.offset - 1, 0), seed=6)]
-    listed = [_listed(subject, base, far)]
+    reached = farthest(subject) if subject.form not in ("rotation", "embedding") else far
+    listed = [_listed(subject, base, far), *(_listed(subject, base, end - 4) for end in ENDS if end + max(AHEAD) <= reached)]
     if subject.card.positions == "per_row":
         rows = [_listed(subject, base, far), _listed(subject, base, 3, -1)]
         queries, keys = (tuple(getattr(row, f"{side}_positions") for row in rows) for side in ("query", "key"))

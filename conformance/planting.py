@@ -76,6 +76,11 @@ def _float(x: Any) -> np.ndarray:
     return np.asarray(x, dtype=np.float64)
 
 
+def _stated(mask: np.ndarray) -> np.ndarray | None:
+    """A mask that hides nothing is none, as it is for the definition."""
+    return None if mask.all() else mask
+
+
 def _floats(params: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: _float(value) for name, value in params.items()}
 
@@ -118,7 +123,7 @@ def _logits(fault: Fault) -> Callable[..., np.ndarray]:
 def _attention(fault: Fault) -> Callable[..., np.ndarray]:
     def attention(settings, params, q, k, v, query_positions, key_positions, sequence_length, mask, causal, scale):
         q, k, v, params = _float(q), _float(k), _float(v), _floats(params)
-        more = {"params": params, "mask": np.asarray(mask), "causal": causal, "scale": scale}
+        more = {"params": params, "mask": _stated(np.asarray(mask)), "causal": causal, "scale": scale}
         given = _inputs(settings, query_positions, key_positions, sequence_length, q=q, k=k, v=v, **more)
         return _answer(fault, "attention", "output", given)
 
