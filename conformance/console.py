@@ -87,7 +87,7 @@ def show_matrix(rows: dict[str, Verdict | str]) -> None:
     narrow.add_column("\nimplementation", no_wrap=True)
     for name in names:
         tens, units = divmod(int(name.removeprefix("L")), 10)
-        narrow.add_column(f"{tens or ' '}\n{units}", justify="right", width=2)
+        narrow.add_column(f"{tens or ' '}\n{units}", width=1)
     narrow.add_column("\n s", justify="right", width=5)
     for label, verdict in rows.items():
         if isinstance(verdict, str):

@@ -106,7 +106,7 @@ KEY_ONLY = Deviation(
     name="key-only ALiBi without a causal softmax",
     law="L6",
     says="rows are moved by a constant, which is right under a causal softmax only",
-    also=("L1", "L2", "L3", "L11", "L26"),
+    also=("L1", "L2", "L3", "L11", "L26", "L25"),
     reason="The bias is −m·(K − 1 − j) in every row: the distance from the last key, not from the query.",
     bound="Off by m·(K − 1 − i), the same for all keys up to the query, so softmax cancels it; "
     "for keys after it 2m·(j − i) are added.",
@@ -125,7 +125,7 @@ IGNORED = Deviation(
     name="alibi_bias_max is ignored",
     law="L16",
     says="`bias_max` = 4.0 changes nothing, but should",
-    also=("L1", "L10", "L11", "L20", "L26"),
+    also=("L1", "L10", "L11", "L20", "L26", "L25"),
     reason="`MptModel` builds the bias without passing on attn_config.alibi_bias_max (nor does it look at alibi=False).",
     bound="Slopes are always those of the default, 8.",
     witness='{"settings":{"num_heads":3},"heads":3,"query_length":2,"key_length":3,"offset":1,"causal":true,'

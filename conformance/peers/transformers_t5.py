@@ -175,7 +175,7 @@ ON_THE_EDGE = replace(
     FLOAT32,
     law="L12",
     says="at key − query = -18 head 0 reads row 13 in place of row 14",
-    also=("L1",),
+    also=("L1", "L25"),
     bound="One bucket too near at distance 18, which lies on an edge exactly (18⁹ = 27⁶ · 8³); right at every other.",
     witness='{"settings":{"num_heads":1,"num_buckets":17,"max_distance":27,"bidirectional":false},"key_length":37,'
     '"extra":{"reach":18,"start":0}}',

@@ -45,18 +45,29 @@ ALIAS = Deviation(
     bound="Nothing, as long as nobody writes in place.",
     witness='{"settings":{"num_heads":1},"extra":{"calls":["{\\"settings\\":{\\"num_heads\\":1}}"]}}',
 )
+UNSAVED = Deviation(
+    name="slopes lost on the meta device",
+    law="L23",
+    says="built on the meta device",
+    reason="slopes and bias are buffers that are not saved: after a meta-device load nothing restores them.",
+    bound="Only models that are built on the meta device and filled from a state dict.",
+    witness=(
+        '{"settings":{"num_heads":3},"batch":2,"heads":3,"query_length":5,"key_length":7,"head_dim":8,"offset":2,"seed":1,'
+        '"extra":{"way":"meta"}}'
+    ),
+)
 NO_HEADS = Deviation(
     name="no biased head raises",
     law="L1",
     says="math domain error",
-    also=("L2", "L3", "L4", "L6", "L10", "L11", "L26"),
+    also=("L2", "L3", "L4", "L6", "L10", "L11", "L26", "L30"),
     reason="heads=0 takes the logarithm of 0; no refusal by name.",
     bound="At heads=0 alone.",
     witness='{"settings":{"num_heads":1,"num_biased_heads":0},"query_positions":[0],"key_positions":[0]}',
 )
 
 PEERS = (
-    Peer(**X, **ITSELF, name="x-transformers/alibi by length", deviations=(ALIAS,), note="its own class, no adapter"),
+    Peer(**X, **ITSELF, name="x-transformers/alibi by length", deviations=(ALIAS, UNSAVED), note="its own class, no adapter"),
     Peer(
         **X,
         name="x-transformers/alibi by position",
