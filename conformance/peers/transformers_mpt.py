@@ -116,7 +116,7 @@ AHEAD = replace(
     KEY_ONLY,
     law="L1",
     says="the output differs from the definition",
-    also=("L10", "L11", "L18", "L20", "L26"),
+    also=("L10", "L11", "L18", "L20", "L26", "L25"),
     reason="`MptAttention` adds the bias whatever its mask; with none, a key counts for more the nearer it is to the last one.",
     bound="A key after the query gains 2m times its distance from the query; without keys after it nothing changes.",
     witness='{"settings":{"num_heads":1},"query_length":2,"key_length":2}',
