@@ -29,7 +29,8 @@ def measured(call: Callable[[], Any]) -> Memory:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         result = call()
         del result
-    events = [e for e in record.profiler.kineto_results.events() if e.name() == "[memory]"]  # type: ignore[union-attr]
+    found: Any = record.profiler.kineto_results.events()  # type: ignore[union-attr]
+    events = [event for event in found if event.name() == "[memory]"]
     alive = peak = largest = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
         alive += event.nbytes()

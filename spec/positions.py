@@ -87,6 +87,7 @@ class Grid:
     """
 
     per_sample: ClassVar[bool] = False
+    context_length: ClassVar[int | None] = None
 
     shape: tuple[int, ...]
     special: int = 0
@@ -122,6 +123,15 @@ class Grid:
     def segment(self, sample: int) -> None:
         """A grid is one image."""
         del sample
+
+    def context(self) -> int:
+        """A grid has a shape, not a length."""
+        raise PositionError(f"positions: a grid of {self.shape} has no `context_length`; schemes of its length take one axis.")
+
+    def in_context(self, context_length) -> "Explicit":
+        """The same refusal."""
+        del context_length
+        return Explicit(range(self.context()))
 
 
 class Explicit:

@@ -81,6 +81,8 @@ def index_outside_state(rows: Rows) -> type[nn.Module]:
     """A module whose rows are a buffer that is not saved: built on the meta device, they hold anything after loading."""
 
     class Indexed(nn.Module):
+        rows: Tensor
+
         def __init__(self, settings) -> None:
             super().__init__()
             line = rows(settings, torch.arange(-SPAN, SPAN + 1)[None])[0]
