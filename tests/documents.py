@@ -14,6 +14,12 @@ def blocks(document: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
+def kernel() -> str:
+    """The kernel that README.md shows, `my_kernels.py`."""
+    (code,) = [code for code in blocks("README.md", "python") if "def alibi(" in code]
+    return code
+
+
 def sections(document: str) -> dict[str, str]:
     """{heading: text up to the next heading of any level}."""
     text = re.split(r"^#+ (.*)$", (HERE / document).read_text(encoding="utf-8"), flags=re.MULTILINE)

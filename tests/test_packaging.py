@@ -89,7 +89,7 @@ def python(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """Somebody's own folder, with the kernel of the README in it."""
-    (tmp_path / "my_kernels.py").write_text(blocks("README.md", "python")[0], encoding="utf-8")
+    (tmp_path / "my_kernels.py").write_text(kernel(), encoding="utf-8")
     return tmp_path
 
 
