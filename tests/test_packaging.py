@@ -17,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from documents import HERE, blocks
+from documents import HERE, kernel
 
 PARTS = ("spec", "impls", "conformance", "perf", "reports")
 PYPROJECT = tomllib.loads((HERE / "pyproject.toml").read_text(encoding="utf-8"))
