@@ -70,6 +70,14 @@ def test_laws_count_in_the_units_of_the_comparison(dtype):
     assert bound_of(wanted("output", [1.0], 0.0, n=7), dtype).item() == 7 * smallest_normal(dtype)
 
 
+@every_dtype
+def test_a_long_sum_may_round_as_its_length_has_it(dtype):
+    short, long, longest = (bound_of(wanted("output", [1.0], 2.5, n=n), dtype).item() for n in (1, 32, 128))
+    rounding = 2.5 * unit_roundoff(dtype)
+    assert short == rounding + smallest_normal(dtype) and long == rounding + 32 * smallest_normal(dtype)
+    assert longest == 2 * rounding + 128 * smallest_normal(dtype)
+
+
 def test_a_bound_of_nothing_lets_nothing_through():
     found = compare_within(np.array([1e-300]), np.array([0.0]), np.array([0.0]), name="it", allowed=4.0)
     assert not found.ok
