@@ -140,6 +140,20 @@ def test_a_decode_step_with_vanishing_weights_is_not_accused(scheme, dtype):
             assert compare(got[name], want[name], dtype).ok, name
 
 
+def test_a_peaked_softmax_in_float32_is_not_accused():
+    """Logits that are not scaled: the rounding of the divisor moves every output, and it is most of what there is."""
+
+    def naive(q, k, v):
+        return (q @ k.mT).softmax(-1) @ v
+
+    claims = {"level": "attention", "corner": "bottom-right"}
+    subject = plug_in(naive, spec="naive", scheme="t5", given={"cross_attention": True}, claims=claims)
+    sizes = {"batch": 6, "heads": 2, "query_length": 3, "key_length": 8, "offset": 5, "head_dim": 8}
+    plan = Plan(settings={"num_heads": 2, "cross_attention": True}, **sizes, seed=2722)
+    given = prepared(subject, plan)
+    assert all(c.ok for c in comparisons(subject, given, answer(subject, given)))
+
+
 def test_weights_do_vanish_there():
     given = extreme("none", "float32")
     weights = parts(given).weights
