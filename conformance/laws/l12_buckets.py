@@ -107,7 +107,9 @@ def _words(given: Inputs, got: np.ndarray, want: np.ndarray, wrong: np.ndarray) 
     h, a, b = next(cell for cell in np.argwhere(wrong) if j[cell[2]] - i[cell[1]] == first)
     rest = len(distances) - 1
     more = f", and {rest} more distance{'s are' if rest > 1 else ' is'} wrong" if rest else ""
-    return f"at key − query = {first} head {h} reads {spoken(float(got[h, a, b]))} in place of {spoken(float(want[a, b]))}{more}"
+    return (
+        f"at key − query = {first} head {h} reads {spoken(float(got[h, a, b]))} in place of {spoken(float(want[a, b]))}{more}"
+    )
 
 
 def _told(subject: Subject, plan: Plan, reach: int, start: int, table: str = TABLE) -> Plan:
