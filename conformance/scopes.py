@@ -17,6 +17,8 @@ from relpos.conformance.settings import SIZES, alternatives, bundles, legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 
+WIDTH = 4  # of heads: two pairs, the fewest at which every rule of scaling has a meaning
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -41,7 +43,7 @@ def sizes(subject: Subject, scope: Scope, *, settings: bool = True, corners: boo
 
     settings   pass on to the next of all named and small settings at every step, until each has had its turn
     """
-    base = smoke_plan(subject, batch=1, heads=2, head_dim=2)
+    base = smoke_plan(subject, batch=1, heads=2, head_dim=WIDTH)
     every = _windows(subject, base, scope) if subject.on_grid else list(_lengths(subject, base, scope, corners))
     every = [plan.but(causal=causal) for plan in every for causal in _causal(subject, base)]
     if not every:

@@ -10,7 +10,7 @@ from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.scopes import Scope, chunkings, of_chunks
+from relpos.conformance.scopes import WIDTH, Scope, chunkings, of_chunks
 from relpos.conformance.settings import bundles
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
@@ -170,7 +170,7 @@ def _growing(subject: Subject, plan: Plan) -> list[Plan]:
 def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
     """Every chunking, causal and not, under every rule that looks at the length."""
     most = min(scope.length, subject.card.max_length or scope.length)
-    plans = _growing(subject, smoke_plan(subject, batch=1, heads=2, head_dim=2, query_length=most, key_length=most))
+    plans = _growing(subject, smoke_plan(subject, batch=1, heads=2, head_dim=WIDTH, query_length=most, key_length=most))
     if "causal" in subject.asks and not plans[0].causal:
         plans += [plan.but(causal=True) for plan in plans]
     cut = [chunks for chunks in chunkings(most) if not subject.on_grid or sum(chunks) <= plans[0].key_length]
