@@ -1,6 +1,7 @@
 """Small scopes are walked through whole: as many inputs as the formula says, and one wrong point is found wherever it lies."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_every_distance_that_is_claimed_is_walked(target, claims, scope, each_si
     for side in ("before", "after"):
         spans = sorted((e["nearest"], e["farthest"]) for e in main if e["side"] == side)
         assert spans[0][0] == 0 and spans[-1][1] == each_side
-        assert all(b[0] == a[1] + 1 for a, b in zip(spans, spans[1:], strict=False))
+        assert all(b[0] == a[1] + 1 for a, b in pairwise(spans))
 
 
 def test_a_profile_walks_as_far_as_it_says():
@@ -152,8 +153,8 @@ def test_the_first_failure_of_a_walk_is_the_verdict():
 # ---- the definition's steps
 
 STEPPED = [
-    T5(num_heads=1), T5(num_heads=1, bidirectional=False), T5(num_heads=1, num_buckets=33), Clipped(num_heads=1, max_distance=4),
-    Clipped(num_heads=1, max_distance=3, directions="past", beyond="zero"), Clipped(num_heads=1, max_distance=0),
+    T5(num_heads=1), T5(num_heads=1, bidirectional=False), T5(num_heads=1, num_buckets=33),
+    Clipped(num_heads=1, max_distance=4),    Clipped(num_heads=1, max_distance=3, directions="past", beyond="zero"), Clipped(num_heads=1, max_distance=0),
     DeBERTa(1, 1, max_distance=20, version="v2", num_buckets=7), DeBERTa(1, 1, max_distance=32, version="v2", clamp=True),
 ]  # fmt: skip
 
