@@ -6,15 +6,13 @@ at distance by distance: in blocks of one query against many keys.
 """
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from relpos.conformance.answers import answer, prepared
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.rows import NOTHING, SLACK, STEP, TABLE, Row, holding, ramp, spoken, tables
+from relpos.conformance.rows import NOTHING, SLACK, STEP, TABLE, holding, power, ramp, spoken, steps, tables, want_at
 from relpos.conformance.subject import Subject
 from relpos.spec.positions import Explicit, Positions, Range
 
@@ -49,8 +47,8 @@ def blocks(subject: Subject, plan: Plan, most: int, edges: int) -> list[Plan]:
     far = _farthest(subject, edges)
     if far > most:
         for side in _sides(subject):
-            steps = _steps(settings, name, side, _power(far))[0].tolist()
-            found += [(e - 1, e, side) for e in (*(e for e in steps if e < far), far) if e > most]
+            changes = steps(settings, name, side, power(far))[0].tolist()
+            found += [(e - 1, e, side) for e in (*(e for e in changes if e < far), far) if e > most]
     return [_of(plan, *span) for span in found]
 
 
@@ -149,7 +147,7 @@ def _laid_out(subject: Subject, plan: Plan) -> _Block:
     queries = keys if subject.one_length else queries
     name = plan.extra.get("table", TABLE)
     given = _bare(subject, plan, queries, keys)
-    return _Block(given, name, before, distance, distance >= near, _want(given.settings, name, plan.extra["side"], distance))
+    return _Block(given, name, before, distance, distance >= near, want_at(given.settings, name, plan.extra["side"], distance))
 
 
 def _bare(subject: Subject, plan: Plan, queries: Positions, keys: Positions) -> Inputs:
@@ -160,12 +158,6 @@ def _bare(subject: Subject, plan: Plan, queries: Positions, keys: Positions) -> 
     empty = {side: np.zeros((*sizes, n, plan.head_dim)) for side, n in lengths.items()}
     whole = small.but(query_length=len(queries), key_length=len(keys))
     return prepared(subject, small).but(plan=whole, query_positions=queries, key_positions=keys, **empty)
-
-
-def _want(settings: Any, name: str, side: str, distance: np.ndarray) -> np.ndarray:
-    """The definition's rows at these distances."""
-    starts, rows = _steps(settings, name, side, _power(int(distance.max())))
-    return rows[np.searchsorted(starts, distance, side="right") - 1]
 
 
 def _read(subject: Subject, block: _Block) -> np.ndarray:
@@ -199,35 +191,6 @@ def _misweighed(subject: Subject, block: _Block) -> bool:
         if not (np.abs(out - [1.0, turns.sum() / asked.sum()]) <= 1 / (2 * len(asked))).all():
             return True
     return False
-
-
-def _power(distance: int) -> int:
-    """The power of two that is not less, 2^17 or more: steps are found once for many blocks."""
-    return 1 << max((distance - 1).bit_length(), 17)
-
-
-@cache
-def _steps(settings: Any, name: str, side: str, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distances at which the row changes, from 0 on, and the row from each of them on."""
-    row: Row = tables(settings)[name][1]
-
-    def at(d: int) -> int:
-        found = row(d, 0) if side == "before" else row(0, d)
-        return NOTHING if found is None else found
-
-    at = cache(at)
-    starts = [0, *_changes(at, 0, most)]
-    return np.array(starts), np.array([at(d) for d in starts])
-
-
-def _changes(at: Any, low: int, high: int) -> list[int]:
-    """Where a step function changes, between two distances."""
-    if low >= high or at(low) == at(high):
-        return []
-    if high - low == 1:
-        return [high]
-    middle = (low + high) // 2
-    return _changes(at, low, middle) + _changes(at, middle, high)
 
 
 def _words(subject: Subject, plan: Plan) -> str:

@@ -1,6 +1,7 @@
 """Tables that are read row by row: what they are, how numbers are put into them, and how a row that came back is spoken of."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,41 @@ def holding(given: Inputs, name: str, content: str | None, numbers: np.ndarray) 
 def ramp(given: Inputs, name: str) -> np.ndarray:
     """(row + 1)·STEP, so that what comes back says which row was read."""
     return STEP * np.arange(1, given.params[name].shape[-2] + 1)
+
+
+def want_at(settings: Any, name: str, side: str, distance: np.ndarray) -> np.ndarray:
+    """The definition's rows at these distances."""
+    starts, rows = steps(settings, name, side, power(int(distance.max())))
+    return rows[np.searchsorted(starts, distance, side="right") - 1]
+
+
+def power(distance: int) -> int:
+    """The power of two that is not less, 2^17 or more: steps are found once for many blocks."""
+    return 1 << max((distance - 1).bit_length(), 17)
+
+
+@cache
+def steps(settings: Any, name: str, side: str, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances at which the row changes, from 0 on, and the row from each of them on."""
+    row: Row = tables(settings)[name][1]
+
+    def at(d: int) -> int:
+        found = row(d, 0) if side == "before" else row(0, d)
+        return NOTHING if found is None else found
+
+    at = cache(at)
+    starts = [0, *_changes(at, 0, most)]
+    return np.array(starts), np.array([at(d) for d in starts])
+
+
+def _changes(at: Any, low: int, high: int) -> list[int]:
+    """Where a step function changes, between two distances."""
+    if low >= high or at(low) == at(high):
+        return []
+    if high - low == 1:
+        return [high]
+    middle = (low + high) // 2
+    return _changes(at, low, middle) + _changes(at, middle, high)
 
 
 def spoken(number: float) -> str:

@@ -7,13 +7,12 @@ import pytest
 
 import strangers_scopes as s
 from judging import plugged, tried
-from relpos.conformance import distances
+from relpos.conformance import rows
 from relpos.conformance.console import _detail
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws import law
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import ALL, CLAIMED, FEW, PROFILES, Profile
-from relpos.conformance.rows import NOTHING
 from relpos.conformance.runner import FAIL, PASS, run_law
 from relpos.conformance.scopes import chunkings, sizes
 from relpos.conformance.subject import Subject
@@ -154,31 +153,32 @@ def test_the_first_failure_of_a_walk_is_the_verdict():
 
 STEPPED = [
     T5(num_heads=1), T5(num_heads=1, bidirectional=False), T5(num_heads=1, num_buckets=33),
-    Clipped(num_heads=1, max_distance=4),    Clipped(num_heads=1, max_distance=3, directions="past", beyond="zero"), Clipped(num_heads=1, max_distance=0),
-    DeBERTa(1, 1, max_distance=20, version="v2", num_buckets=7), DeBERTa(1, 1, max_distance=32, version="v2", clamp=True),
+    Clipped(num_heads=1, max_distance=4), Clipped(num_heads=1, max_distance=3, directions="past", beyond="zero"),
+    Clipped(num_heads=1, max_distance=0), DeBERTa(1, 1, max_distance=20, version="v2", num_buckets=7),
+    DeBERTa(1, 1, max_distance=32, version="v2", clamp=True),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", STEPPED, ids=str)
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_rows_by_steps_are_rows_one_by_one(settings, side):
-    for name, (_, row) in distances.tables(settings).items():
-        starts, rows = distances._steps(settings, name, side, 2**17)
-        stepped = {int(d): int(r) for d, r in zip(starts, rows, strict=True)}
+    for name, (_, row) in rows.tables(settings).items():
+        starts, read = rows.steps(settings, name, side, 2**17)
+        stepped = {int(d): int(r) for d, r in zip(starts, read, strict=True)}
         now = None
         for d in range(2000):
             now = stepped.get(d, now)
             found = row(d, 0) if side == "before" else row(0, d)
-            assert now == (NOTHING if found is None else found)
+            assert now == (rows.NOTHING if found is None else found)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("settings", [T5(num_heads=1, **said) for said in T5.published], ids=str)
 def test_rows_by_steps_are_rows_one_by_one_up_to_2_17(settings):
-    starts, rows = distances._steps(settings, "table", "before", 2**17)
+    starts, read = rows.steps(settings, "table", "before", 2**17)
     for n, start in enumerate(starts):
         last = starts[n + 1] - 1 if n + 1 < len(starts) else 2**17
-        assert all(settings.row(d, 0) == rows[n] for d in range(start, last + 1))
+        assert all(settings.row(d, 0) == read[n] for d in range(start, last + 1))
 
 
 @pytest.mark.parametrize("target", [deberta.attention, clipped.attention])
