@@ -1,4 +1,4 @@
-"""Runs laws over a subject: pinned inputs first, then drawn ones, shrunk to the smallest failing input."""
+"""Runs laws over a subject: pinned inputs, then all of a small scope, then drawn ones, shrunk to the smallest that fails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import Profile
+from relpos.conformance.scopes import Scope
 from relpos.conformance.subject import Subject
 
 # Verdicts of one law.
@@ -25,7 +26,7 @@ RESIZING = "L31"  # the one law of what takes a table for one window and gives o
 
 @dataclass(frozen=True)
 class LawResult:
-    """What came of one law: verdict, inputs tried, largest error in units, or the failure."""
+    """What came of one law: verdict, inputs tried, largest error in units, what was walked through whole, or the failure."""
 
     law: Law
     verdict: str
@@ -35,6 +36,7 @@ class LawResult:
     largest_units: float = 0.0
     seconds: float = 0.0
     failure: LawFailure | None = None
+    covered: str = ""
 
 
 @dataclass
@@ -47,6 +49,7 @@ class _Count:
     refusal: str = ""
     journal: Callable[[Law, Plan], None] | None = None
     best: LawFailure | None = field(default=None)
+    covered: str = ""
 
 
 def run_law(
@@ -69,6 +72,10 @@ def run_law(
         return LawResult(law, NOT_CLAIMED, "the card does not claim it")
     started, count = perf_counter(), _Count(journal=journal)
     failure = _pinned(law, subject, count)
+    if failure is None and profile.scope is not None:
+        walked = _walked(law, subject, profile.scope, count)
+        if walked is not None:
+            return _failed(law, walked, count, perf_counter() - started)
     if failure is None or shrink:
         # A drawn input is shrunk, so it tells more than a pinned one.
         failure = _drawn(law, subject, profile, seed_number, count, shrink) or failure
@@ -78,11 +85,15 @@ def run_law(
         failure = min(filter(None, (failure, again)), key=_weight)
     seconds = perf_counter() - started
     if failure is not None:
-        failure.law = law.name
-        return LawResult(law, FAIL, failure.says, count.inputs, count.refused, count.largest, seconds, failure)
+        return _failed(law, failure, count, seconds)
     if count.inputs and count.refused == count.inputs:
         return LawResult(law, REFUSED, count.refusal, count.inputs, count.refused, 0.0, seconds)
-    return LawResult(law, PASS, "", count.inputs, count.refused, count.largest, seconds)
+    return LawResult(law, PASS, "", count.inputs, count.refused, count.largest, seconds, covered=count.covered)
+
+
+def _failed(law: Law, failure: LawFailure, count: _Count, seconds: float) -> LawResult:
+    failure.law = law.name
+    return LawResult(law, FAIL, failure.says, count.inputs, count.refused, count.largest, seconds, failure)
 
 
 def _weight(failure: LawFailure) -> tuple[int, int]:
@@ -109,6 +120,18 @@ def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
             _try(law, subject, plan, count)
         except LawFailure as failure:
             return failure
+    return None
+
+
+def _walked(law: Law, subject: Subject, scope: Scope, count: _Count) -> LawFailure | None:
+    """Every input of the scope, the smallest first: the first that fails is the smallest there is."""
+    plans = law.exhausted(subject, scope)
+    for plan in plans:
+        try:
+            _try(law, subject, plan, count)
+        except LawFailure as failure:
+            return failure
+    count.covered = law.covers(plans)
     return None
 
 

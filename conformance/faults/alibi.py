@@ -207,6 +207,8 @@ FAULTS = (
         settings={"bias_max": 16.0}),
     Fault("all-biased", "a bias on heads that have none", "L10", lambda s: replace(s, num_biased_heads=None), cases=("B005",),
         settings={"num_biased_heads": 2, **SYMMETRIC}),
+    Fault("last-head-biased", "a bias on the last head too, where all others have one", "L10",
+        lambda s: replace(s, num_biased_heads=None) if s.num_biased_heads == s.num_heads - 1 == 3 else s),
     Fault("rewarded", "distance rewarded", "L11", _cells(lambda i, j, last: -abs(i - j)), settings=SYMMETRIC),
     Fault("signed", "−m(i − j), which rewards later keys", "L11", _cells(lambda i, j, last: i - j), cases=("B006", "B013"),
         settings=SYMMETRIC),

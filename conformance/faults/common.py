@@ -18,6 +18,7 @@ FORMS = ("none", "embedding", "rotation", "bias", "logits")
 # Where a fault shows, by form. Without a position term the causal mask alone reads positions.
 EVERYWHERE = {**dict.fromkeys(FORMS, ALL), "none": ("attention",)}
 PLACED = {**EVERYWHERE, "embedding": ("logits", "attention")}  # an embedding alone knows of no keys
+PLACED_QUERIES = {form: where for form, where in EVERYWHERE.items() if form != "none"}  # a causal mask alone sees no more keys
 ABSOLUTE = {"embedding": ALL, "rotation": ("contribution",)}  # what moves all positions alike shows nowhere else
 PAIRS = {"bias": ALL, "logits": ALL}  # forms that see query and key at once
 WHOLE = {form: where for form, where in EVERYWHERE.items() if form not in ABSOLUTE}  # no angle means anything at 2^31
@@ -29,7 +30,7 @@ SLOPED = {"bias": SCORES["bias"]}
 TABLE = 512  # rows of a table that is never enlarged
 # Where positions have several axes nothing is cached, causal or counted by index, and a window ends beside its last token.
 ONE_AXIS = {
-    "int16-positions", "int32-positions", "shard-contiguous",
+    "int16-positions", "int32-positions", "shard-contiguous", "packed-counted-on",
     "offset-lost", "offset-doubled", "query-one-late", "lone-step", "all-last", "second-piece", "told-nothing",
     "causal-ignored", "causal-strict", "causal-late", "causal-reversed", "top-left", "bottom-right", "mask-or-causal",
 }  # fmt: skip
@@ -38,7 +39,8 @@ ONE_AXIS = {
 def common(cls: Any) -> tuple[Fault, ...]:
     """The faults of this file that can be seen in a scheme, at the levels where they can."""
     left_out = ONE_AXIS if hasattr(cls, "axes") else set()
-    left_out = left_out | {"int16-positions"} if hasattr(cls, "farthest") else left_out  # its powers overflow before 2^15
+    # Its powers overflow before 2^15, and two documents in a row have no one context.
+    left_out = left_out | {"int16-positions", "packed-counted-on"} if hasattr(cls, "farthest") else left_out
     left_out = left_out | {fault.name for _, fault in SCALES} if hasattr(cls, "content") else left_out  # it has no scale
     found = [(where, fault) for where, fault in ENTRIES if cls.form in where and fault.name not in left_out]
     return tuple(replace(fault, levels=where[cls.form]) for where, fault in found)
@@ -88,6 +90,15 @@ def _second_piece(i: Inputs) -> Inputs:
     half = p.shape[-1] // 2
     p[..., half:] -= p[..., half : half + 1] - p[..., :1]
     return i.but(key_positions=Explicit(p))
+
+
+def _counted_on(p: np.ndarray) -> np.ndarray:
+    """Where positions begin anew, past all before."""
+    begins = np.diff(p, axis=-1, prepend=p[..., :1]) < 0
+    before = np.maximum.accumulate(p, axis=-1) + 1
+    at = np.argmax(begins, axis=-1)[..., None]
+    jump = np.take_along_axis(before, np.maximum(at - 1, 0), axis=-1)
+    return p + np.where(np.cumsum(begins, axis=-1) > 0, jump, 0)
 
 
 def _first_rows(i: Inputs) -> Inputs:
@@ -165,6 +176,8 @@ POSITIONS = (
         cases=("B142",), claims={"max_position": 2**33})),
     (EVERYWHERE, Fault("shard-contiguous", "a shard's positions counted on from its first", "L30",
         given=_queries(lambda p: p[..., :1] + np.arange(p.shape[-1])), cases=("B149",))),
+    (PLACED_QUERIES, Fault("packed-counted-on", "the positions of a second packed document counted on from the first", "L30",
+        given=_queries(_counted_on), cases=("B149", "B151"))),
     (EVERYWHERE, Fault("short-table", "positions past a table's end taken as its last", "L1",
         given=_both(lambda p: np.minimum(p, TABLE - 1)))),
 )

@@ -74,6 +74,16 @@ def counted_in_working_dtype(x, positions):
     return _half(x, positions.to(x.dtype).double(), 10000.0)
 
 
+def counted_under_autocast(x, positions, base):
+    """Angles as a product of matrices, which autocast turns into one of bfloat16."""
+    r = x.shape[-1]
+    θ = base ** (-torch.arange(0, r, 2, dtype=torch.float64) / r)
+    angles = positions[..., None].float() @ θ[None].float()
+    c, s = angles.float().cos(), angles.float().sin()
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * c - b * s, a * s + b * c), dim=-1)
+
+
 class KeptByLength(nn.Module):
     """Positions kept by their number, whatever the offset."""
 
@@ -202,6 +212,8 @@ FAULTS = (
         turning(angle=lambda p, θ: rounded(np.array([p * θ]), "bfloat16")[0]), cases=("B108",)),
     Planted("counted-in-dtype", "positions counted in the dtype of x", "L18", counted_in_working_dtype,
         cases=("B108", "B109"), settings={"layout": "half"}, claims={"dtypes": ("float32", "bfloat16", "float16")}),
+    Planted("counted-under-autocast", "positions counted in bfloat16 inside autocast", "L18", counted_under_autocast,
+        cases=("B108",), settings=HALF),
     Planted("kept-by-length", "angles kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",),
         settings=HALF),
     Planted("kept-in-dtype", "a table in the dtype of the first call", "L4", KeptInDtype, settings=HALF,

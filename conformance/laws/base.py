@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from relpos.conformance.plan import Plan
+from relpos.conformance.scopes import Covers, Scope
 from relpos.conformance.subject import Subject
 
 Applies = Callable[[Subject], str | None]
@@ -29,6 +30,7 @@ class Law:
     claimed    None, or which claim would switch it on
     plans      strategy of inputs for a subject
     pinned     inputs that are always tried: edges where faults hide
+    exhausted  every input of a small scope, the smallest first; covers says in words what such a walk went through
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
     heavy     it measures or compiles, so the profiles below default leave it out unless it is asked for
@@ -42,6 +44,8 @@ class Law:
     applies: Applies = always
     claimed: Claimed = always
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
+    exhausted: Callable[[Subject, Scope], list[Plan]] = lambda subject, scope: []
+    covers: Covers = lambda plans: ""
     share: float = 1.0
     heavy: bool = False
 

@@ -6,6 +6,7 @@ from relpos.conformance.judge import demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import farthest, moved, within_reach
 from relpos.conformance.plan import Plan
+from relpos.conformance.scopes import of_sizes, sizes
 from relpos.conformance.settings import alternatives, bundles, legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans, takes_groups
@@ -106,4 +107,6 @@ LAW = Law(
     check=check,
     plans=lambda subject: plans(subject),
     pinned=_pinned,
+    exhausted=sizes,
+    covers=of_sizes,
 )

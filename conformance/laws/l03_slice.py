@@ -10,6 +10,7 @@ from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.scopes import WIDTH, Scope, chunkings, of_chunks
 from relpos.conformance.settings import bundles
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
@@ -153,13 +154,27 @@ def _square(subject: Subject, plan: Plan, offset: int, chunks: tuple[int, ...]) 
 
 def _pinned(subject: Subject) -> list[Plan]:
     """A prefix, then two tokens at once, then one by one."""
-    plan = smoke_plan(subject)
+    plans = _growing(subject, smoke_plan(subject))
+    n = min(plans[0].key_length, max(plans[0].query_length, 4))
+    return [_square(subject, p, 0, (n - 3, 2, 1)) for p in plans] if n > 3 else []
+
+
+def _growing(subject: Subject, plan: Plan) -> list[Plan]:
+    """The plan, and the same under every rule that looks at the length."""
     if subject.positions == "contiguous" and "causal" in subject.asks:
         plan = plan.but(causal=True)
-    n = min(plan.key_length, max(plan.query_length, 4))
     every = [plan.but(settings=s) for s in bundles(subject.cls, subject.free, dict(plan.settings))]
-    plans = [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
-    return [_square(subject, p, 0, (n - 3, 2, 1)) for p in plans] if n > 3 else []
+    return [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
+
+
+def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
+    """Every chunking, causal and not, under every rule that looks at the length."""
+    most = min(scope.length, subject.card.max_length or scope.length)
+    plans = _growing(subject, smoke_plan(subject, batch=1, heads=2, head_dim=WIDTH, query_length=most, key_length=most))
+    if "causal" in subject.asks and not plans[0].causal:
+        plans += [plan.but(causal=True) for plan in plans]
+    cut = [chunks for chunks in chunkings(most) if not subject.on_grid or sum(chunks) <= plans[0].key_length]
+    return [_square(subject, plan, 0, chunks) for chunks in cut for plan in plans]
 
 
 def _alone(subject: Subject) -> bool:
@@ -199,5 +214,7 @@ LAW = Law(
     plans=_plans,
     applies=_applies,
     pinned=_pinned,
+    exhausted=_exhausted,
+    covers=of_chunks,
     share=0.7,
 )

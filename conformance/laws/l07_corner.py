@@ -7,6 +7,7 @@ from relpos.conformance.expected import parts, visible
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.scopes import Scope, of_sizes, sizes
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
@@ -74,6 +75,15 @@ def _pinned(subject: Subject) -> list[Plan]:
     return [smoke_plan(subject).but(causal=True)] if "causal" in subject.asks else []
 
 
+def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
+    """Both corners of every size, as far as the subject can be told them."""
+    if subject.on_grid:
+        return []
+    found = sizes(subject, scope, settings=False, corners=True)
+    causal = [plan for plan in found if plan.causal]
+    return causal or [plan.but(mask="random" if "mask" in subject.asks else "padding") for plan in found]
+
+
 LAW = Law(
     name="L7",
     title="masks hide what they should",
@@ -91,5 +101,7 @@ LAW = Law(
     ),
     applies=_applies,
     pinned=_pinned,
+    exhausted=_exhausted,
+    covers=of_sizes,
     share=0.4,
 )

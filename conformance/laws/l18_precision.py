@@ -62,6 +62,9 @@ def _pinned(subject: Subject) -> list[Plan]:
     if subject.arrays == "torch" and "float32" in subject.dtypes and subject.level != "contribution":
         plan = smoke_plan(subject).but(dtype="float32", extra={"mode": AUTOCAST})
         found.append(plan)
+    if subject.arrays == "torch" and "float32" in subject.dtypes and (plan := _past(subject, BLIND_FROM["bfloat16"])):
+        # Whoever multiplies positions there in a matrix product counts in bfloat16.
+        found.append(plan.but(dtype="float32", extra={"mode": AUTOCAST}))
     if "float16" in subject.dtypes and {"q", "k"} <= subject.asks and subject.level != "contribution":
         found.append(smoke_plan(subject, head_dim=WIDE).but(dtype="float16", extra={"mode": LARGE}))
     return [within_reach(subject, plan) for plan in found]

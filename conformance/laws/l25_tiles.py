@@ -10,11 +10,13 @@ from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.sampling import rows_of, sampled
+from relpos.conformance.scopes import Scope
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
-LENGTHS = (31, 33, 63, 64, 65, 127, 129, 1025)
+LENGTHS = (1, 2, 31, 33, 63, 64, 65, 127, 129, 137, 1025)
+WHOLE_TILE = 128  # has no remainder and costs as much as its neighbours, so that it is tried where more time is given
 WHOLE = 129  # longest that the definition is evaluated at in full
 EDGES = (32, 64, 128, 1024)  # of the usual tiles
 STORAGES = ("transposed", "sliced", "expanded")
@@ -71,6 +73,13 @@ def _pinned(subject: Subject) -> list[Plan]:
     return [within_reach(subject, plan) for plan in found]
 
 
+def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
+    longest = subject.card.max_length or WHOLE_TILE
+    if not scope.distance or longest < WHOLE_TILE:
+        return []
+    return [within_reach(subject, _of_length(subject, smoke_plan(subject, batch=1, heads=2), WHOLE_TILE))]
+
+
 def _of_length(subject: Subject, base: Plan, n: int) -> Plan:
     explicit = base.query_positions is not None
     at = tuple(range(n)) if explicit else None
@@ -89,5 +98,6 @@ LAW = Law(
     plans=lambda subject: st.sampled_from(_pinned(subject)),
     applies=_applies,
     pinned=_pinned,
+    exhausted=_exhausted,
     share=0.0,
 )
