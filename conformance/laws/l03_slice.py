@@ -194,6 +194,8 @@ def _can_be_causal(subject: Subject) -> bool:
 LAW = Law(
     name="L3",
     title="a decode step is a row of the whole",
+    slug="chunked-decode",
+    why="Text is generated token by token from a cache; if a step differs from training, every model it serves gets worse.",
     statement="Rows computed in any chunks, each at its own offset, are the rows of the full forward.",
     check=check,
     plans=_plans,

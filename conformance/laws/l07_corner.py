@@ -77,6 +77,8 @@ def _pinned(subject: Subject) -> list[Plan]:
 LAW = Law(
     name="L7",
     title="masks hide what they should",
+    slug="masks",
+    why="A key that is hidden and still counts leaks the future into training; an allowed one that does not is lost context.",
     statement="Every allowed key has influence and no forbidden one has; causal hides keys at positions after the query's.",
     check=check,
     plans=lambda subject: plans(

@@ -99,6 +99,8 @@ def _claimed(subject: Subject) -> str | None:
 LAW = Law(
     name="L20",
     title="gradients",
+    slug="gradients",
+    why="A gradient that is missing or wrong trains something else than what is written, and the loss still falls.",
     statement="The gradient of every input equals the definition's, for every subset of inputs that need one.",
     check=check,
     plans=_plans,

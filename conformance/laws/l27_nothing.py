@@ -61,6 +61,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L27",
     title="no position where there is none",
+    slug="no-position",
+    why="Cross-attention and layers without a scheme must not see an order that is not there.",
     statement="Where a scheme has no position term (none, cross-attention), the order of queries and keys has no effect.",
     check=check,
     plans=_plans,

@@ -100,6 +100,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L30",
     title="gathered shards are the whole",
+    slug="shards",
+    why="A context split over devices must give what one device gives; a rank that counts from 0 again does not.",
     statement="Queries spread over ranks, contiguous or zigzag, each at its own position, give the rows of the whole.",
     check=check,
     plans=_plans,
