@@ -47,6 +47,7 @@ def certificate(verdict: Verdict) -> dict[str, Any]:
             "profile": verdict.profile.name,
             "seed_policy": "derandomized" if verdict.seed is None else f"seed {verdict.seed}",
             "assumed": list(verdict.assumed),
+            **({"deviations": [d.document for d in subject.accepted]} if subject.accepted else {}),
             "machine": machine(),
         },
         "results": [

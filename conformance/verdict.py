@@ -10,7 +10,7 @@ from relpos.conformance.diagnosis import Diagnosis, diagnose
 from relpos.conformance.errors import AdapterError
 from relpos.conformance.laws.base import Law
 from relpos.conformance.profiles import PROFILES, Profile
-from relpos.conformance.runner import FAIL, PASS, LawResult, run_law
+from relpos.conformance.runner import ACCEPTED, FAIL, PASS, LawResult, run_law
 from relpos.conformance.settings import alternatives, legal, sized
 from relpos.conformance.smoke import smoke
 from relpos.conformance.subject import Subject
@@ -51,7 +51,7 @@ class Verdict:
             return INCOMPLETE
         if self.failures:
             return UNDECIDED if self.elsewhere else DOES_NOT
-        return CONFORMS if any(r.verdict == PASS for r in self.results) else INCOMPLETE
+        return CONFORMS if any(r.verdict in (PASS, ACCEPTED) for r in self.results) else INCOMPLETE
 
     @property
     def exit_code(self) -> int:

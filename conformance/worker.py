@@ -17,8 +17,9 @@ from relpos.conformance.loading import load
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
 from relpos.conformance.runner import replay, run_law
-from relpos.conformance.settings import SIZES, parse_settings
+from relpos.conformance.settings import parse_settings
 from relpos.conformance.smoke import smoke, smoke_plan
+from relpos.conformance.stated import check_input
 from relpos.conformance.subject import Subject, plug_in
 from relpos.conformance.verdict import Verdict, assumptions, explained
 from relpos.spec.registry import schemes
@@ -81,16 +82,7 @@ def _checked_case(one: Law, subject: Subject, plan: Plan) -> None:
     """A stored input that does not fit is the caller's mistake, not the implementation's."""
     if reason := one.applies(subject):
         raise UsageError(f"--case: {one.name} does not apply ({reason}).")
-    for name, axis in SIZES.items():
-        if name in plan.settings and plan.settings[name] != getattr(plan, axis):
-            raise UsageError(f"--case: `{axis}` is {getattr(plan, axis)}, but the setting `{name}` is {plan.settings[name]}.")
-    for name, length in (("query_positions", plan.query_length), ("key_positions", plan.key_length)):
-        rows = getattr(plan, name)
-        listed = rows[0] if rows and isinstance(rows[0], tuple) else rows
-        if listed is not None and len(listed) != length:
-            raise UsageError(f"--case: `{name}` lists {len(listed)} positions for a length of {length}.")
-    if min(plan.batch, plan.heads, plan.query_length, plan.key_length, plan.head_dim) < 1:
-        raise UsageError("--case: every size must be at least 1.")
+    check_input("--case", plan)
 
 
 def _explained(verdict: Verdict, subject: Subject) -> Verdict:

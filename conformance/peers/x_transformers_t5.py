@@ -6,7 +6,8 @@ import torch
 from x_transformers.attend import Intermediates  # type: ignore[import-not-found]
 from x_transformers.x_transformers import AttentionLayers, RelativePositionBias  # type: ignore[import-not-found]
 
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.record import Peer
 
 
 class AtScaleOne(torch.nn.Module):
