@@ -69,7 +69,7 @@ def certificate(verdict: Verdict) -> dict[str, Any]:
             "laws": len(verdict.results),
             "failed": [r.law.name for r in verdict.results if r.verdict == FAIL],
             "inputs": sum(r.inputs for r in verdict.results),
-            "complete": not verdict.interrupted,
+            "complete": not verdict.interrupted and not verdict.unjudged,
             "passes_under": list(verdict.elsewhere),
         },
     }

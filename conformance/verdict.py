@@ -26,6 +26,7 @@ class Verdict:
     assumed    defaults that nobody stated, in words
     elsewhere  settings, as `--set` takes them, under which every law passes
     passes_if  claims under which every law passes
+    unjudged   laws that were asked for and not reached
     """
 
     subject: Subject
@@ -37,12 +38,18 @@ class Verdict:
     passes_if: tuple[str, ...] = ()
     diagnosis: Diagnosis | None = None
     interrupted: bool = False
+    unjudged: tuple[str, ...] = ()
     seed: int | None = None
 
     @property
     def failures(self) -> tuple[LawResult, ...]:
         """Results of the laws that do not hold."""
         return tuple(r for r in self.results if r.verdict == FAIL)
+
+    @property
+    def deviating(self) -> tuple[LawResult, ...]:
+        """Results of the laws that fail as an accepted deviation says, and not otherwise."""
+        return tuple(r for r in self.results if r.verdict == ACCEPTED)
 
     @property
     def word(self) -> str:
