@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from relpos.conformance.answers import answer, prepared
+from relpos.conformance.answers import answer, prepared, undeclared
 from relpos.conformance.expected import parts, visible
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
@@ -16,7 +16,7 @@ from relpos.conformance.tolerance import units
 def check(subject: Subject, plan: Plan) -> float:
     """Moves the value of one key at a time and looks which queries notice."""
     given = prepared(subject, plan)
-    seen, weights = visible(given), parts(given).weights
+    seen, weights = visible(given), parts(given).weights * ~undeclared(subject, given)[:, None, :, None]
     influence = _influence(subject, given)
     leaks = np.argwhere((influence != 0) & ~seen)
     deaf = np.argwhere((influence == 0) & (weights > units(plan.dtype).u))

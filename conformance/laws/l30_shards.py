@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared, silenced, undeclared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
@@ -21,9 +21,9 @@ QUERY_AXIS = {"rotated key": -2, "embedding": -2, "embedded": -2, "bias": -2, "l
 def check(subject: Subject, plan: Plan) -> float:
     """Every rank's queries, at their own positions and against all keys, put back in order."""
     given = prepared(subject, plan)
-    whole = answer(subject, given)
+    whole, padding = answer(subject, given), undeclared(subject, given)
     ranks = shares(plan.query_length, plan.extra["ranks"], plan.extra["order"])
-    pieces = [answer(subject, _rank(subject, given, rows)) for rows in ranks if len(rows)]
+    pieces = [silenced(answer(subject, _rank(subject, given, rows)), padding[:, rows]) for rows in ranks if len(rows)]
     back = np.argsort(np.concatenate(ranks))
     largest = 0.0
     for name, want in definition(subject, given).items():
