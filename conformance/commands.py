@@ -7,7 +7,7 @@ from typing import Any
 
 from relpos.conformance import console
 from relpos.conformance.builtins import builtins, definitions
-from relpos.conformance.certificate import certificate, certificate_name, dumps
+from relpos.conformance.certifying import write_certificates
 from relpos.conformance.check_command import add_check, add_profile
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.explain_command import add_explain
@@ -70,13 +70,10 @@ def run_builtins(options: argparse.Namespace) -> int:
     # The definitions first: who judges must pass its own laws.
     jobs = {label: (spec, {}) for label, spec in {**definitions(options.scheme), **builtins(options.scheme)}.items()}
     rows, code = judge_rows(jobs, options.profile)
-    if options.certificates is not None:
-        options.certificates.mkdir(parents=True, exist_ok=True)
-        for label, verdict in rows.items():
-            if isinstance(verdict, Verdict) and label in builtins(options.scheme):
-                text = dumps(certificate(verdict)) + "\n"
-                (options.certificates / certificate_name(label)).write_text(text, encoding="utf-8")
-    return code
+    if options.certificates is None:
+        return code
+    mine = {label: rows[label] for label in builtins(options.scheme) if label in rows}
+    return max(code, write_certificates(mine, options.certificates))
 
 
 def judge_rows(jobs: dict[str, tuple[str, dict[str, Any]]], profile_name: str) -> tuple[dict[str, Verdict | str], int]:
