@@ -60,7 +60,7 @@ def test_a_law_that_there_is_not_is_answered_with_the_list(relpos, words):
 
 @pytest.mark.parametrize("one", laws(), ids=lambda one: one.name)
 def test_why_a_law_matters_is_a_plain_sentence_of_its_own(one):
-    assert one.why.endswith(".") and 40 < len(one.why) and one.why != one.statement
+    assert one.why.endswith(".") and len(one.why) > 40 and one.why != one.statement
     assert len({other.why for other in laws()}) == len(laws())
 
 
