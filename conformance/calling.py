@@ -21,6 +21,8 @@ from relpos.conformance.reading import as_tensor, to_numpy, with_axes
 from relpos.conformance.subject import Subject
 from relpos.conformance.surroundings import kept
 
+CUT = ("q", "k", "v", "padding_mask")  # what a step gets a piece of; arrays of any kind can be sliced
+
 
 class Instance:
     """One built implementation; a function is its own instance."""
@@ -118,7 +120,8 @@ class Instance:
             for theirs, ours in self.subject.called_with.names.items():
                 whole = provider.value(ours)
                 cut = -1 if ours == "padding_mask" else axis
-                tokens[theirs] = whole.narrow(cut, start, size) if ours in ("q", "k", "v", "padding_mask") else whole
+                part = (slice(None),) * (cut % whole.ndim) + (slice(start, start + size),) if ours in CUT else ()
+                tokens[theirs] = whole[part] if part else whole
             outputs.append(as_tensor(self.target.step(**tokens), self.subject.spec))
             start += size
         return torch.cat([torch.as_tensor(o) for o in outputs], dim=axis)
@@ -153,7 +156,8 @@ def matched_parameters(module: Any, inputs: Inputs, subject: Subject) -> dict[st
     """The module's parameters by our names: by name and shape, else by a shape only one of them has."""
     if not isinstance(module, torch.nn.Module):
         raise AdapterError(
-            f"{subject.spec} asks for none of {sorted(inputs.params)} and is no torch module that could own them."
+            f"{subject.spec} asks for none of {sorted(inputs.params)} and is no torch module that could own them. Ask for "
+            f"{' and '.join(f'`{name}`' for name in sorted(inputs.params))} by name, when it is built or called."
         )
     theirs = dict(module.named_parameters())
     found: dict[str, torch.Tensor] = {}

@@ -26,7 +26,9 @@ SAID = (
 
 def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
     """The message of one law, without its headline."""
-    lines = [law.statement, f"It does not hold: {failure.says}.", f"{_which(failure)}: {failure.plan.describe()}"]
+    says = [f"{failure.says[:1].upper()}{failure.says[1:]}."] if "witness" in failure.facts else None
+    lines = says or [law.statement, f"It does not hold: {failure.says}."]
+    lines += [f"{_which(failure)}: {failure.plan.describe()}"]
     if failure.comparison is not None:
         lines += ["", *table_lines(failure.comparison)]
         c, special = failure.comparison, getattr(subject.cls, "special", 0)
@@ -38,7 +40,9 @@ def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
 
 
 def _which(failure: LawFailure) -> str:
-    """What ends the process cannot be shrunk."""
+    """What ends the process cannot be shrunk; a witness is given."""
+    if "witness" in failure.facts:
+        return "Witness"
     return "Failing input, as drawn" if failure.facts.get("as drawn") else "Smallest failing input"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from relpos.conformance.errors import UsageError
 from relpos.conformance.nearest import nearest
+from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES
 from relpos.impls.card import Card
 
@@ -79,3 +80,17 @@ def _not_taken(name: str, taken: frozenset[str]) -> str:
     near = nearest(name, taken)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"but it takes {', '.join(sorted(taken - {'self'})) or 'nothing'}.{hint}"
+
+
+def check_input(what: str, plan: Plan) -> None:
+    """UsageError where the sizes of a stored input, that was written or changed by hand, contradict one another."""
+    for name, axis in SIZES.items():
+        if name in plan.settings and plan.settings[name] != getattr(plan, axis):
+            raise UsageError(f"{what}: `{axis}` is {getattr(plan, axis)}, but the setting `{name}` is {plan.settings[name]}.")
+    for name, length in (("query_positions", plan.query_length), ("key_positions", plan.key_length)):
+        rows = getattr(plan, name)
+        listed = rows[0] if rows and isinstance(rows[0], tuple) else rows
+        if listed is not None and len(listed) != length:
+            raise UsageError(f"{what}: `{name}` lists {len(listed)} positions for a length of {length}.")
+    if min(plan.batch, plan.heads, plan.query_length, plan.key_length, plan.head_dim) < 1:
+        raise UsageError(f"{what}: every size must be at least 1.")

@@ -82,6 +82,13 @@ def scores_formed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k).softmax(-1) @ v
 
 
+def padding_one_late(q: Tensor, k: Tensor, v: Tensor, padding_mask: Tensor) -> Tensor:
+    """Leaves 0 at padding, as many do, but one token late: real ones lose their output."""
+    keep = padding_mask[:, None, None, :]
+    out = _score(q, k).masked_fill(~keep, -torch.inf).softmax(-1) @ v
+    return out.masked_fill(~padding_mask.roll(1, dims=1)[:, None, :, None], 0.0)
+
+
 class UnmaskedChunk:
     """A decoder whose step hides nothing: tokens that arrive together see one another."""
 
@@ -121,6 +128,7 @@ FAULTS = (
     Planted("scores-formed", "scores formed where the card says that they are not", "L22", scores_formed, cases=("B152",),
         claims={"memory": LINEAR}),
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
+    Planted("padding-one-late", "the output of the token behind padding left at 0", "L5", padding_one_late),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
 )

@@ -25,6 +25,8 @@ class Law:
 
     name       "L1"
     title      a few words for the table
+    slug       one to three words for ids, "chunked-decode"
+    why        why it matters to somebody who trains or serves a model
     statement  the law in one sentence
     applies    None, or why it does not apply to a subject
     claimed    None, or which claim would switch it on
@@ -33,11 +35,13 @@ class Law:
     exhausted  every input of a small scope, the smallest first; covers says in words what such a walk went through
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
-    heavy     it measures or compiles, so the profiles below default leave it out unless it is asked for
+    heavy      it measures or compiles, so the profiles below default leave it out unless it is asked for
     """
 
     name: str
     title: str
+    slug: str
+    why: str
     statement: str
     check: Callable[[Subject, Plan], float]
     plans: Callable[[Subject], st.SearchStrategy[Plan]]

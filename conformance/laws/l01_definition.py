@@ -103,6 +103,8 @@ def _named(subject: Subject, base: Plan) -> list[Plan]:
 LAW = Law(
     name="L1",
     title="equals the definition",
+    slug="definition",
+    why="Weights trained with one formula and run with another lose quality without any error message.",
     statement="Every element equals the float64 definition up to rounding, for every setting, size, position and mask taken.",
     check=check,
     plans=lambda subject: plans(subject),

@@ -164,6 +164,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L2",
     title="depends on i − j only",
+    slug="shift",
+    why="A relative scheme that also looks at absolute places differs after a prompt, in a shard and in a packed batch.",
     statement="The value of a pair of positions depends on their difference alone.",
     check=check,
     plans=_plans,

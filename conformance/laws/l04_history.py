@@ -154,6 +154,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L4",
     title="nothing is remembered",
+    slug="history",
+    why="A server calls one instance at many lengths; what an earlier call left behind must not change a later answer.",
     statement="Calls in any order, size, offset and dtype give what a fresh instance gives; inputs are never changed.",
     check=check,
     plans=_plans,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from relpos.conformance.answers import answer, prepared
+from relpos.conformance.answers import answer, prepared, undeclared
 from relpos.conformance.expected import parts, visible
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
@@ -17,7 +17,7 @@ from relpos.conformance.tolerance import units
 def check(subject: Subject, plan: Plan) -> float:
     """Moves the value of one key at a time and looks which queries notice."""
     given = prepared(subject, plan)
-    seen, weights = visible(given), parts(given).weights
+    seen, weights = visible(given), parts(given).weights * ~undeclared(subject, given)[:, None, :, None]
     influence = _influence(subject, given)
     leaks = np.argwhere((influence != 0) & ~seen)
     deaf = np.argwhere((influence == 0) & (weights > units(plan.dtype).u))
@@ -87,6 +87,8 @@ def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
 LAW = Law(
     name="L7",
     title="masks hide what they should",
+    slug="masks",
+    why="A key that is hidden and still counts leaks the future into training; an allowed one that does not is lost context.",
     statement="Every allowed key has influence and no forbidden one has; causal hides keys at positions after the query's.",
     check=check,
     plans=lambda subject: plans(

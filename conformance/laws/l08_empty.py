@@ -75,6 +75,8 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 LAW = Law(
     name="L8",
     title="empty rows, poison in masked keys",
+    slug="empty-rows",
+    why="One row of NaN, or one huge number behind a mask, is enough to end a training run.",
     statement="A query without keys gives 0 with finite gradients; what hidden keys hold has no effect.",
     check=check,
     plans=_plans,

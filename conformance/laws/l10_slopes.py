@@ -87,6 +87,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L10",
     title="slopes for 1…128 heads",
+    slug="slopes",
+    why="Slopes are not learned: a checkpoint trained with one rule for odd numbers of heads cannot be run with another.",
     statement="The slope of every head follows the named rule for every number of heads.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

@@ -110,6 +110,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L11",
     title="direction and sign",
+    slug="direction",
+    why="A distance counted the other way round trains, looks healthy, and reads every checkpoint wrongly.",
     statement="Keys before and after the query, and near and far ones, differ exactly as the scheme says.",
     check=check,
     plans=_plans,

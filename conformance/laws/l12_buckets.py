@@ -210,6 +210,8 @@ def _claimed(subject: Subject) -> str | None:
 LAW = Law(
     name="L12",
     title="rows of the table, exactly",
+    slug="buckets",
+    why="A learned row read for the wrong distance is a wrong weight; at bucket edges that shows only in long texts.",
     statement="Every distance reads its own row of the table: exact when near, at exact edges, whatever the length and dtype.",
     check=check,
     plans=_plans,

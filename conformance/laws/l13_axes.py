@@ -155,6 +155,8 @@ def _claimed(subject: Subject) -> str | None:
 LAW = Law(
     name="L13",
     title="several axes, one row per offset",
+    slug="axes",
+    why="In images, two offsets that share a row cannot be told apart, and a non-square window shows an exchanged axis.",
     statement="Every offset reads a row of its own and no row is idle; a step along one axis moves as the scheme says.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

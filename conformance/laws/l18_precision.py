@@ -88,6 +88,8 @@ def _half(subject: Subject) -> str | None:
 LAW = Law(
     name="L18",
     title="half precision counts positions",
+    slug="half-precision",
+    why="Counted in half precision, neighbouring positions become one: beyond 256 in bfloat16, beyond 2048 in float16.",
     statement="In half precision and inside autocast, results are the definition's up to rounding, at any position it claims.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

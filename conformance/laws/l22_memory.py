@@ -114,6 +114,8 @@ def _claims(subject: Subject) -> str | None:
 LAW = Law(
     name="L22",
     title="memory grows as claimed",
+    slug="memory",
+    why="A kernel is chosen for its memory; if it keeps a score matrix after all, long contexts run out of it.",
     statement="Peak memory grows with length and heads no faster than the card says, and no score matrix stays alive.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

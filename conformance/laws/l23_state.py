@@ -135,6 +135,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L23",
     title="state survives",
+    slug="state",
+    why="Models are saved, cast, copied and built without memory; a table lost on the way is noise in the restored model.",
     statement="Saved and loaded, copied, cast and back, or built on the meta device, a module answers as before.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

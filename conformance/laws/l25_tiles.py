@@ -93,6 +93,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L25",
     title="ragged lengths, any storage",
+    slug="ragged-tiles",
+    why="Kernels work in tiles and on views; the last, incomplete tile is where the numbers go wrong.",
     statement="Lengths around the edges of tiles are right, and strided or expanded tensors give what contiguous ones give.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

@@ -91,6 +91,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L29",
     title="the scale is applied once",
+    slug="scale",
+    why="Scaled twice or not at all, attention is too flat or too sharp, and a ported checkpoint is silently worse.",
     statement="q·k is multiplied by the scale exactly once, and the position term exactly as the scheme says.",
     check=check,
     plans=_plans,

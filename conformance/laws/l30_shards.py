@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared, silenced, undeclared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
@@ -25,9 +25,9 @@ def check(subject: Subject, plan: Plan) -> float:
     documents = plan.extra.get("documents", (plan.query_length,))
     if len(documents) > 1 and "mask" in subject.asks:
         given = given.but(mask=_apart(plan, documents))
-    whole = answer(subject, given)
+    whole, padding = answer(subject, given), undeclared(subject, given)
     ranks = spread(documents, plan.extra["ranks"], plan.extra["order"])
-    pieces = [answer(subject, _rank(subject, given, rows)) for rows in ranks if len(rows)]
+    pieces = [silenced(answer(subject, _rank(subject, given, rows)), padding[:, rows]) for rows in ranks if len(rows)]
     back = np.argsort(np.concatenate(ranks))
     largest = 0.0
     for name, want in definition(subject, given).items():
@@ -131,6 +131,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L30",
     title="gathered shards are the whole",
+    slug="shards",
+    why="A context split over devices must give what one device gives; a rank that counts from 0 again does not.",
     statement="Queries spread over ranks, contiguous or zigzag, each at its own position, give the rows of the whole.",
     check=check,
     plans=_plans,

@@ -7,7 +7,8 @@ import torch
 from transformers import T5Config  # type: ignore[import-not-found]
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack  # type: ignore[import-not-found]
 
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.record import Peer
 
 
 class Bias(torch.nn.Module):
