@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.faults.none_paths import PATHS
 from relpos.conformance.plan import Inputs
 from relpos.spec.alibi import ALiBi
 from relpos.spec.rope import RoPE
@@ -123,5 +124,6 @@ FAULTS = (
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
+    *PATHS,
 )
 # fmt: on
