@@ -119,7 +119,9 @@ class Instance:
         outputs, start, grows = [], 0, inputs.plan.context_length is None
         asks, layout = self.subject.called_with, self.subject.card.layout
         for size in chunks:
-            whole = {theirs: (ours, provider.value(ours)) for theirs, ours in asks.names.items() if ours not in left_out(inputs)}
+            whole = {
+                theirs: (ours, provider.value(ours)) for theirs, ours in asks.names.items() if ours not in left_out(inputs)
+            }
             tokens = {theirs: of_step(ours, value, start, size, layout) for theirs, (ours, value) in whole.items()}
             tokens |= {theirs: start + size for theirs, (ours, _) in whole.items() if ours == "sequence_length" and grows}
             options = provider.options(asks.options)

@@ -22,7 +22,7 @@ MOVABLE = {"relative", "row_relative"}
 
 @dataclass(frozen=True)
 class Laid:
-    """One document in one way of computing it: the output of its tokens, in the padded batch too, and the inputs of it alone."""
+    """A document in one way of computing it: the output of its tokens, the same in the padded batch, its inputs alone."""
 
     says: str
     got: np.ndarray

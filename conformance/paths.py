@@ -3,7 +3,7 @@
 Nothing of this needs a word from the user but `variants`. A path is tried where an implementation has both of its ways.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any

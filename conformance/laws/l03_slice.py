@@ -118,9 +118,7 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     return _square(subject, plan, offset, _chunks(draw, n), memory, beyond)
 
 
-def _square(
-    subject: Subject, plan: Plan, offset: int, chunks: tuple[int, ...], memory: int = 0, beyond: int = 0
-) -> Plan:
+def _square(subject: Subject, plan: Plan, offset: int, chunks: tuple[int, ...], memory: int = 0, beyond: int = 0) -> Plan:
     """As many queries as keys, all contiguous, cut into chunks; `memory` keys come before them and some `beyond` them."""
     if subject.on_grid:
         return grids.square(plan, chunks)
@@ -148,7 +146,7 @@ def _threshold(subject: Subject, plan: Plan) -> int | None:
     """The length beyond which another table holds, where it can be walked up to."""
     s = subject.cls(**plan.settings)
     T = getattr(s, "max_position", None) if getattr(s, "length_dependent", False) else None
-    fits = T is not None and T + 2 <= min(subject.card.max_length or LONGEST, LONGEST)
+    fits = T is not None and min(subject.card.max_length or LONGEST, LONGEST) >= T + 2
     return T if fits else None
 
 
@@ -159,7 +157,7 @@ def _across(draw: st.DrawFn, subject: Subject, T: int, n: int) -> tuple[int, ...
 
 
 def _pinned(subject: Subject) -> list[Plan]:
-    """A prefix, then two tokens at once, then one by one; keys before all queries; a threshold, token by token."""
+    """A prefix, then two tokens, then one; the same behind a mask and after keys without queries; up to a threshold."""
     plan = smoke_plan(subject)
     if subject.positions == "contiguous" and "causal" in subject.asks:
         plan = plan.but(causal=True)
@@ -169,6 +167,8 @@ def _pinned(subject: Subject) -> list[Plan]:
     found = [_square(subject, p, 0, (n - 3, 2, 1)) for p in chosen] if n > 3 else []
     if n > 3 and _remembers(subject):
         found.append(_square(subject, plan, 0, (n - 3, 2, 1), 3))
+    if n > 3 and (mask := "random" if "mask" in subject.asks else "padding" if "padding_mask" in subject.asks else ""):
+        found.append(_square(subject, plan.but(mask=mask), 0, (n - 3, 2, 1), 2 if _remembers(subject) else 0))
     found += [_square(subject, p, 0, (1,) * 4 + (3,)) for p in _remembering(subject, plan)]
     return found + [p for one in chosen for p in _around(subject, one)]
 

@@ -99,7 +99,9 @@ def _contiguous(plan: Plan) -> Plan:
     start = max(plan.key_length - plan.query_length, 0)
     queries, keys = tuple(range(start, start + plan.query_length)), tuple(range(plan.key_length))
     told = plan.query_positions is not None
-    return plan.but(offset=0 if told else start, query_positions=queries if told else None, key_positions=keys if told else None)
+    return plan.but(
+        offset=0 if told else start, query_positions=queries if told else None, key_positions=keys if told else None
+    )
 
 
 def _unmasked(subject: Subject, plan: Plan) -> list[Plan]:
@@ -143,7 +145,7 @@ def _long(subject: Subject) -> list[Plan]:
     base = smoke_plan(subject, batch=1, heads=2, head_dim=4)
     mask = "random" if "mask" in subject.asks else "padding" if "padding_mask" in subject.asks else "none"
     found = []
-    if not subject.on_grid and (subject.card.max_length or TILE) >= TILE + 1:
+    if not subject.on_grid and (subject.card.max_length or TILE + 1) > TILE:
         at = tuple(range(TILE + 1)) if base.query_positions is not None else None
         sizes = {"query_length": TILE + 1, "key_length": TILE + 1, "offset": 0, "query_positions": at, "key_positions": at}
         found = _variants(subject, base.but(mask=mask, **sizes))
