@@ -12,4 +12,6 @@ def of_step(ours: str, whole: Any, start: int, size: int, layout: str) -> Any:
         return whole[..., new]
     if ours == "mask":  # of the new queries, and of all keys there are by then
         return whole[..., new, :there]
-    return {"offset": start, "query_length": size, "key_length": there}.get(ours, whole)
+    if ours == "offset":
+        return whole + start
+    return {"query_length": size, "key_length": there}.get(ours, whole)

@@ -165,12 +165,13 @@ def _pinned(subject: Subject) -> list[Plan]:
     every = [plan.but(settings=s) for s in bundles(subject.cls, subject.free, dict(plan.settings))]
     chosen = [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
     found = [_square(subject, p, 0, (n - 3, 2, 1)) for p in chosen] if n > 3 else []
+    few = plan.but(batch=1)
     if n > 3 and _remembers(subject):
-        found.append(_square(subject, plan, 0, (n - 3, 2, 1), 3))
+        found.append(_square(subject, few, 0, (n - 3, 2, 1), 3))
     if n > 3 and (mask := "random" if "mask" in subject.asks else "padding" if "padding_mask" in subject.asks else ""):
         found.append(_square(subject, plan.but(mask=mask), 0, (n - 3, 2, 1), 2 if _remembers(subject) else 0))
-    found += [_square(subject, p, 0, (1,) * 4 + (3,)) for p in _remembering(subject, plan)]
-    return found + [p for one in chosen for p in _around(subject, one)]
+    found += [_square(subject, p, 0, (1,) * 4 + (3,)) for p in _remembering(subject, few)]
+    return found + [p for one in chosen for p in _around(subject, one.but(batch=1))]
 
 
 def _around(subject: Subject, plan: Plan) -> list[Plan]:
@@ -178,8 +179,7 @@ def _around(subject: Subject, plan: Plan) -> list[Plan]:
     T = _threshold(subject, plan)
     if T is None or T < 2:
         return []
-    few = plan.but(batch=1)
-    return [_square(subject, few, 0, chunks) for chunks in ((T - 1, 1, 1, 1), (T - 1, 3), (T, 1, 1))]
+    return [_square(subject, plan, 0, chunks) for chunks in ((T - 1, 1, 1, 1), (T - 1, 3), (T, 1, 1))]
 
 
 def _remembering(subject: Subject, plan: Plan) -> list[Plan]:
