@@ -90,12 +90,12 @@ def caught(scheme: str, name: str):
         (
             "alibi",
             "prefill-and-decode",
-            "in steps of 1 + 1 + 1 + 1 + 1 + 1 + 1 tokens, it differs from all tokens at once; the",
+            "in steps of 1 + 1 + 1 + 1 + 1 + 1 + 1 tokens, it differs from all tokens at once;",
         ),
         (
             "alibi",
             "cached-from-zero",
-            "its last token from a cache, a document gets another output than in a padded batch; the",
+            "its last token from a cache, a document gets another output than in a padded batch;",
         ),
     ],
 )

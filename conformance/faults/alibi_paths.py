@@ -77,7 +77,7 @@ PATHS = (
     Planted("cached-from-zero", "a cached query counted from 0 where a mask is given", "L28", cached_from_zero, cases=("B022",),
         settings=SYMMETRIC),
     Planted("first-row-of-samples", "the first sample's positions in a bias of three axes", "L28", first_rows, cases=("B009",),
-        settings=SYMMETRIC, claims={"positions": "per_row"}),
+        settings=SYMMETRIC, claims={"positions": "per_row"}, alike=("first-rows",)),
     Planted("unbiased-training", "no bias in training", "L28", UnbiasedTraining, settings=SYMMETRIC),
     Planted("other-slopes-fused", "another slope rule where backend=fused", "L28", other_slopes_fused, cases=("B003",),
         settings=SYMMETRIC, claims=FUSED),

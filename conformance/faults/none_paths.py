@@ -94,7 +94,7 @@ PATHS = (
     Planted("flag-or-mask", "a causal flag that counts beside a mask alone", "L28", flag_or_mask, claims=FLAGGED),
     Planted("unmasked-in-half", "float16 where no mask is given", "L28", unmasked_in_half, claims=MASKED),
     Planted("first-document", "the first document's keys for all that are packed with it", "L28", first_document,
-        cases=("B022",)),
+        cases=("B022",), alike=("mask-first-query",)),
     Planted("padding-counted", "padding before the tokens counted in the divisor", "L28", padding_counted),
     Planted("half-inference", "bfloat16 under inference mode", "L28", HalfInference),
     Planted("unscaled-training", "no scale in training", "L28", UnscaledTraining),

@@ -19,7 +19,7 @@ class _Decoder:
     """Right: everything is kept, and what is seen is the definition's."""
 
     def __init__(self, settings: TransformerXL, params: Mapping[str, Tensor]) -> None:
-        self.settings, self.params = settings, {name: x.double().numpy() for name, x in params.items()}
+        self.settings, self.params = settings, {name: x.detach().double().numpy() for name, x in params.items()}
         self.dropped, self.length = 0, 0
         self.kept: tuple[Tensor, Tensor] | None = None
 
@@ -35,7 +35,7 @@ class _Decoder:
         return score.masked_fill(hidden, -torch.inf).softmax(-1) @ values
 
     def _term(self, q: Tensor, k: Tensor, queries: Range, keys: Range) -> np.ndarray:
-        at = (q.double().numpy(), k.double().numpy(), queries, keys)
+        at = (q.detach().double().numpy(), k.detach().double().numpy(), queries, keys)
         return self.settings.logits(self.params, *at, scale=q.shape[-1] ** -0.5)
 
     def places(self, new: int, there: int) -> tuple[Range, Range]:
