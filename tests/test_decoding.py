@@ -10,12 +10,15 @@ from relpos.conformance.chunking import part
 from relpos.conformance.faults.registry import faults
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws import law
+from relpos.conformance.laws.l02_shift import _table
 from relpos.conformance.laws.l03_slice import _threshold
+from relpos.conformance.magnitude import logits_size
 from relpos.conformance.plan import Plan
 from relpos.conformance.planting import plant
 from relpos.conformance.profiles import profile
 from relpos.conformance.runner import FAIL, PASS, run_law
 from relpos.conformance.stepping import of_step
+from relpos.conformance.tolerance import growth, units
 from test_strategies import drawn
 
 L3 = law("L3")
@@ -141,3 +144,16 @@ def test_right_padding_passes():
 
     found = tried(plugged(padded), "L7", "L8", profile_name="smoke")
     assert {name: r.verdict for name, r in found.items()} == {"L7": PASS, "L8": PASS}
+
+
+# ---- bounds
+
+
+def test_the_bound_of_a_shift_grows_with_the_terms_of_the_dot_product():
+    subject, D = plant("rope", "contribution"), 128
+    at = (0, 1, 2)
+    sizes = {"query_length": 3, "key_length": 3, "query_positions": at, "key_positions": at, "head_dim": D}
+    given = prepared(subject, Plan(settings={"head_dim": D}, **sizes))
+    size = logits_size(given.settings, {}, given.q, given.k, given.query_positions, given.key_positions, 1.0)
+    _, bound, _ = _table(subject, given)
+    assert (bound >= growth(size.n) * units("float32").u * size.M).all() and growth(size.n) > 2
