@@ -70,6 +70,11 @@ class Provider:
             return plain[name]()
         return getattr(self.inputs.settings, name)
 
+    def options(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Options of the implementation's own: the variant that is tried, else the first value that the card lists."""
+        chosen = self.inputs.plan.extra.get("variant", {})
+        return {name: chosen.get(name, self.card.variants[name][0]) for name in names}
+
     def tensor(self, name: str, array: np.ndarray) -> Any:
         """A leaf of the working dtype, made once per name."""
         if name not in self.leaves:

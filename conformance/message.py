@@ -11,6 +11,7 @@ from relpos.conformance.diagnosis import Diagnosis
 from relpos.conformance.judge import Comparison, LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.subject import Subject
+from relpos.impls._variants import written_variants
 
 ROWS, COLUMNS = 5, 4
 WIDTH, MARGINS = 80, 7  # of a line, and what is neither label nor number in it
@@ -20,7 +21,7 @@ MARK = "◄"
 # Claims that a command line can repeat.
 SAID = (
     "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient", "masked_nan",
-    "max_position", "max_length", "unclaimed",
+    "max_position", "max_length", "unclaimed", "variants",
 )  # fmt: skip
 
 
@@ -195,5 +196,6 @@ def _said(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ",".join(f"{a}:{b}" for a, b in value.items())
+        listed = any(isinstance(b, (tuple, list)) for b in value.values())
+        return written_variants(value) if listed else ",".join(f"{a}:{b}" for a, b in value.items())
     return ",".join(value) if isinstance(value, tuple) else str(value)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from relpos.conformance.expected import scale_of
+from relpos.conformance.faults.alibi_paths import PATHS
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
@@ -246,5 +247,6 @@ FAULTS = (
     Planted("flat-positions", "a crash on positions per sample", "L1", flat_positions, cases=("B009",),
         settings=SYMMETRIC, claims={"positions": "per_row"}),
     Planted("eight-heads", "the slopes of eight heads whatever H is", "L10", eight_heads, cases=("B019",), settings=PUBLISHED),
+    *PATHS,
 )
 # fmt: on

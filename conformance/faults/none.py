@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.faults.none_paths import PATHS
 from relpos.conformance.plan import Inputs
 from relpos.spec.alibi import ALiBi
 from relpos.spec.rope import RoPE
@@ -112,6 +113,21 @@ class ForgetfulDecoder(UnmaskedChunk):
         return super().step(q, k, v)
 
 
+class PaddingForgotten:
+    """A decoder that reads the padding mask of a step's own tokens and forgets those of earlier ones."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[Tensor, Tensor]] = []
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, padding_mask: Tensor) -> Tensor:
+        self.kept.append((k, v))
+        keys, values = (torch.cat(pieces, dim=2) for pieces in zip(*self.kept, strict=True))
+        there = torch.arange(keys.shape[2])
+        old = torch.ones(len(q), len(there) - q.shape[2], dtype=torch.bool)
+        keep = torch.cat([old, padding_mask], dim=1)[:, None, None] & (there <= there[-q.shape[2] :, None])
+        return _score(q, keys).masked_fill(~keep, -torch.inf).softmax(-1) @ values
+
+
 # fmt: off
 FAULTS = (
     Fault("turned", "a rotation that is on by default", "L1", given=_turned, cases=("B129",), levels=SCORES),
@@ -131,5 +147,7 @@ FAULTS = (
     Planted("padding-one-late", "the output of the token behind padding left at 0", "L5", padding_one_late),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
+    Planted("padding-forgotten", "padding of earlier steps seen in later ones", "L3", PaddingForgotten),
+    *PATHS,
 )
 # fmt: on

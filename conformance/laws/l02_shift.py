@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from relpos.conformance import grids
 from relpos.conformance.answers import answer, definition, past, prepared
-from relpos.conformance.expected import AXES
+from relpos.conformance.expected import AXES, Expected
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
@@ -113,10 +113,9 @@ def _table(subject: Subject, given: Inputs) -> tuple[np.ndarray, np.ndarray, str
     if subject.form == "rotation" and subject.level == "contribution":
         q, k = got["rotated query"], got["rotated key"]
         size = logits_size(given.settings, given.params, given.q, given.k, given.query_positions, given.key_positions, 1.0)
-        unit = units(dtype)
         repeats = q.shape[1] // k.shape[1]
         dots = q @ np.repeat(k, repeats, axis=1).swapaxes(-1, -2)
-        return dots, unit.u * size.M + unit.u_position * size.P + size.n * unit.eta, "rotated"
+        return dots, bound_of(Expected("dot product", "rotated", dots, size), dtype), "rotated"
     if subject.form == "embedding" and subject.level == "contribution":
         name = next(iter(got))
         e, bound = got[name].reshape(-1, *got[name].shape[-2:])[0], bound_of(want[name], dtype)

@@ -72,7 +72,9 @@ def _applies(subject: Subject) -> str | None:
 
 
 def _pinned(subject: Subject) -> list[Plan]:
-    return [smoke_plan(subject).but(causal=True)] if "causal" in subject.asks else []
+    plan = smoke_plan(subject)
+    found = [plan.but(causal=True)] if "causal" in subject.asks else []
+    return found + ([plan.but(mask="padding")] if "padding_mask" in subject.asks else [])
 
 
 def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:

@@ -64,12 +64,14 @@ def _poisoned(subject: Subject, given: Inputs, out: np.ndarray, poison: str) -> 
 def _applies(subject: Subject) -> str | None:
     if subject.level != "attention":
         return "judged at attention level"
-    return None if "mask" in subject.asks else "no mask is asked for"
+    return None if {"mask", "padding_mask"} & subject.asks else "no mask is asked for"
 
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    return draw(plans(subject, min_keys=2, masks=("empty", "padding", "random"), contents=("normal",), scales=False))
+    """A mask of padding hides the same keys from all queries: no row of it is empty, poison it can hide."""
+    masks = ("empty", "padding", "random") if "mask" in subject.asks else ("padding",)
+    return draw(plans(subject, min_keys=2, masks=masks, contents=("normal",), scales=False))
 
 
 LAW = Law(

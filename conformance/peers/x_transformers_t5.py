@@ -84,7 +84,7 @@ USUAL: dict[str, Any] = {"num_buckets": 32, "max_distance": 128}
 TIMES_ROOT = Deviation(
     name="bias multiplied by √d",
     law="L29",
-    says="the bias is divided by the scale",
+    says="the bias is multiplied by √D",
     also=("L1", "L11", "L12", "L18", "L20", "L26", "L25"),
     reason="`AttentionLayers` makes the bias with scale=√dim_head; q·k is multiplied by 1/√dim_head and the bias by √dim_head.",
     bound="A factor √D on the bias: training learns it away, a table taken from elsewhere must be divided by √D.",
