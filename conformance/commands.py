@@ -1,4 +1,4 @@
-"""The command line: `check` an implementation, judge `builtins` and `peers`, `show` a scheme, list `laws` and `schemes`."""
+"""The command line: `check` an implementation, judge `builtins` and `peers`, `show` a scheme, plant `faults`, list `laws` and `schemes`."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from relpos.conformance import console
 from relpos.conformance.builtins import builtins, definitions
 from relpos.conformance.certificate import certificate, certificate_name, dumps
 from relpos.conformance.errors import AdapterError, UsageError
+from relpos.conformance.faults.command import add_faults
 from relpos.conformance.isolated import PATIENCE_SECONDS, Request, judge_isolated
 from relpos.conformance.laws import law, laws
 from relpos.conformance.laws.base import Law
@@ -59,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     peers.add_argument("--report", type=Path, metavar="FILE", help="write the table, when all come out as recorded")
     peers.set_defaults(run=run_peers)
     add_show(commands)
+    add_faults(commands)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
     return top

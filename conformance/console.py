@@ -18,6 +18,7 @@ from relpos.conformance.message import diagnosis_lines, failure_lines, headline
 from relpos.conformance.runner import FAIL, NOT_APPLICABLE, NOT_CLAIMED, PASS, REFUSED, LawResult
 from relpos.conformance.settings import choices
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
+from relpos.conformance.worth import percent_caught
 from relpos.spec.registry import schemes, settings_class
 
 SIGNS = {
@@ -58,7 +59,7 @@ def show_verdict(verdict: Verdict) -> None:
     if subject.given:
         _labelled(out, "GIVEN", ", ".join(f"{n}={v}" for n, v in subject.given.items()))
     out.print()
-    out.print(_law_table(verdict.results))
+    out.print(_law_table(verdict.results, subject.level))
     if left := _not_applicable(verdict.results):
         _labelled(out, "  –", "not applicable: " + "; ".join(left), style="dim")
     out.print(Text(_closing(verdict), style=STYLES.get(verdict.word, "red bold")))
@@ -130,7 +131,7 @@ def show_certificate(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _law_table(results: tuple[LawResult, ...]) -> Padding:
+def _law_table(results: tuple[LawResult, ...], level: str) -> Padding:
     table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
     table.add_column(width=1)
     table.add_column(width=3)
@@ -139,7 +140,7 @@ def _law_table(results: tuple[LawResult, ...]) -> Padding:
     for r in results:
         if r.verdict != NOT_APPLICABLE:
             sign, style = SIGNS[r.verdict]
-            detail = Text(_detail(r), style="" if r.verdict == FAIL else "dim")
+            detail = Text(_detail(r, level), style="" if r.verdict == FAIL else "dim")
             table.add_row(Text(sign, style=style), r.law.name, escape(r.law.title), detail)
     return Padding(table, (0, 2))
 
@@ -153,10 +154,12 @@ def _not_applicable(results: tuple[LawResult, ...]) -> list[str]:
     return [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
 
 
-def _detail(r: LawResult) -> str:
+def _detail(r: LawResult, level: str) -> str:
     if r.verdict == PASS:
         text = f"{r.inputs} inputs, worst {r.largest_units:.2g} units" if r.largest_units else f"{r.inputs} inputs, exact"
-        return text + (f", {r.refused} refused" if r.refused else "")
+        worth = percent_caught(r.law.name, level, r.inputs - r.refused)
+        text += f", {r.refused} refused" if r.refused else ""
+        return text if worth is None else f"{text} · catches {worth} % of planted faults of this kind"
     return r.reason if r.verdict == FAIL else f"{r.verdict}: {r.reason}"
 
 
@@ -219,3 +222,13 @@ def show_peers(found: Iterable[Any]) -> None:
             out.print(Text(f"  {line}", style="dim"), soft_wrap=True)
     number = sum(not f.surprises for f in found)
     out.print(Text(f"\n{number} of {len(found)} peers are as recorded", style="green" if number == len(found) else "red"))
+
+
+def show_kills(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """The kill table, one row per kind of fault."""
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for n, name in enumerate(head):
+        table.add_column(name, justify="right" if n else "left", ratio=None if n else 1)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console().print(table)

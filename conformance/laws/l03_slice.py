@@ -159,6 +159,8 @@ def _pinned(subject: Subject) -> list[Plan]:
     n = min(plan.key_length, max(plan.query_length, 4))
     every = [plan.but(settings=s) for s in bundles(subject.cls, subject.free, dict(plan.settings))]
     plans = [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
+    if subject.level == "attention" and "causal" in subject.asks and not plan.causal:
+        plans.append(plan.but(causal=True))  # only then does a step see the keys there are by then, and no more
     return [_square(subject, p, 0, (n - 3, 2, 1)) for p in plans] if n > 3 else []
 
 

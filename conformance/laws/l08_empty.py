@@ -11,9 +11,12 @@ from relpos.conformance.judge import LawFailure, bound_of, compare_within, deman
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded, torch_dtype
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import POISON_FRACTION, C
+
+MASKS = ("empty", "padding", "random")
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -69,7 +72,11 @@ def _applies(subject: Subject) -> str | None:
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    return draw(plans(subject, min_keys=2, masks=("empty", "padding", "random"), contents=("normal",), scales=False))
+    return draw(plans(subject, min_keys=2, masks=MASKS, contents=("normal",), scales=False))
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    return [smoke_plan(subject).but(mask=mask) for mask in MASKS]
 
 
 LAW = Law(
@@ -79,5 +86,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.4,
 )
