@@ -1,4 +1,4 @@
-"""The command line: `check` an implementation, judge `builtins` and `peers`, `show` a scheme, plant `faults`, list `laws` and `schemes`."""
+"""The command line: `check` an implementation, judge `builtins` and `peers`, plant `faults`, `show` a scheme, list `laws`."""
 
 import argparse
 from collections.abc import Sequence

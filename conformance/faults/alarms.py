@@ -80,5 +80,3 @@ def listen(right: Right, number: int) -> Row:
         alarms["smoke"] = str(error)
     seconds = round(perf_counter() - started, 2)
     return {"subject": right.name, "seed": number, "alarms": alarms, "inputs": inputs, "seconds": seconds, "hash": right.hash()}
-
-

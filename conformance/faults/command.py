@@ -43,7 +43,9 @@ def add_faults(commands: Any) -> None:
         "(default: %(default)s)",
     )  # fmt: skip
     faults.add_argument("--sample", type=_at_least(1), metavar="N", help="only N places, always the same, of all schemes")
-    faults.add_argument("--matrix", action="store_true", help="every law on every fault, one seed, not only the law that owes it")
+    faults.add_argument(
+        "--matrix", action="store_true", help="every law on every fault, one seed, not only the law that owes it"
+    )
     faults.add_argument("--out", type=Path, metavar="FILE", help="keep rows in this file, and go on from those that are there")
     faults.add_argument("--report", type=Path, metavar="FILE", help="write the table as Markdown")
     faults.add_argument("--worth", type=Path, metavar="FILE", help="write what each law is worth; wants all faults")

@@ -28,7 +28,8 @@ def counts(lines: list[Line], alarms: list[Row]) -> list[str]:
         number = sum(len(row["alarms"]) for row in alarms)
         inputs = sum(row["inputs"] for row in alarms)
         found.append(
-            f"{number} alarms on {len(subjects)} right implementations, {len(alarms)} runs of the {PROFILE.name} profile, {inputs} inputs."
+            f"{number} alarms on {len(subjects)} right implementations, {len(alarms)} runs of the {PROFILE.name} profile, "
+            f"{inputs} inputs."
         )
     return found
 
@@ -43,8 +44,8 @@ def markdown(lines: list[Line], alarms: list[Row], said: str) -> str:
         f"Every wrong version of `conformance/faults/` is planted at every level it shows at, with the claims its law needs. "
         f"*Pinned*: an input that is always tried kills, so that every seed does. *Drawn*: 100 seeds at the first level of a "
         f"fault, {ELSEWHERE} at its other levels; {HEAVY} runs where the law measures or compiles. No shrinking, first kill "
-        "counts, as many inputs as the default profile draws. Inputs count the pinned ones, which come first; seconds are those "
-        "of one core that may be shared. Both are median, worst.",
+        "counts, as many inputs as the default profile draws. Inputs count the pinned ones, which come first; seconds are "
+        "those of one core that may be shared. Both are median, worst.",
         "## Missed\n\n" + ("\n".join(f"- {text}" for text in complaints(lines, alarms)) or "Nothing."),
         "## By kind\n\n" + _table(KIND_HEAD, [(group.name, *group.cells) for group in kinds(lines)]),
         *(f"## {scheme}\n\n" + _table(LINE_HEAD, map(_cells, _of(lines, scheme))) for scheme in schemes),

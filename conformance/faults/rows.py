@@ -11,6 +11,7 @@ from relpos.conformance.faults.killing import Attempt
 
 KEY = ("scheme", "fault", "level", "law", "block")
 ALARM_KEY = ("subject", "seed")
+BEGINNING = '{"'
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
@@ -46,15 +47,17 @@ class Rows:
             return
         try:
             text = path.read_text(encoding="utf-8") if path.exists() else ""
+            whole, rest = text[: text.rfind("\n") + 1], text[text.rfind("\n") + 1 :]
+            for number, line in enumerate(whole.splitlines(), 1):
+                row = _parsed(line, path, number)
+                self.found[key_of(row)] = row
+            if rest and not rest.startswith(BEGINNING):
+                raise _no_row(path, whole.count("\n") + 1)
             path.parent.mkdir(parents=True, exist_ok=True)
             # A line that was cut off when a run was killed goes away, so that what is appended stands alone.
-            whole = text[: text.rfind("\n") + 1]
-            path.write_text(whole, encoding="utf-8") if whole != text else path.touch()
+            path.write_text(whole, encoding="utf-8") if rest else path.touch()
         except OSError as error:
             raise UsageError(f"--out: {path} cannot be read and written ({error.strerror}).") from None
-        for number, line in enumerate(whole.splitlines(), 1):
-            row = _parsed(line, path, number)
-            self.found[key_of(row)] = row
 
     def get(self, key: Key, hash_now: str) -> Row | None:
         """A row, if what it depends on is still as it was."""
@@ -82,7 +85,9 @@ class Rows:
         if cell.settled(always.killed):
             return [always] * cell.seeds(asked), []
         there = {block: self.get(cell.key(block), now) for block in cell.blocks(asked)}
-        return [one for row in there.values() if row for one in attempts_of(row)], [b for b, row in there.items() if row is None]
+        return [one for row in there.values() if row for one in attempts_of(row)], [
+            b for b, row in there.items() if row is None
+        ]
 
 
 def _parsed(line: str, path: Path, number: int) -> Row:
@@ -90,5 +95,9 @@ def _parsed(line: str, path: Path, number: int) -> Row:
         row = json.loads(line)
         key_of(row), row["hash"]
     except (ValueError, KeyError, TypeError):
-        raise UsageError(f"--out: line {number} of {path} is no row of a kill table; name another file.") from None
+        raise _no_row(path, number) from None
     return row
+
+
+def _no_row(path: Path, number: int) -> UsageError:
+    return UsageError(f"--out: line {number} of {path} is no row of a kill table; name another file.")

@@ -25,7 +25,9 @@ def plan_kills(rows: Rows, found: Iterable[Cell], seeds: int) -> Kills:
     for cell in found:
         _, missing = rows.attempts(cell, seeds)
         if missing:
-            planned.append((cell, tuple(b for b in missing if b != PINNED), rows.pinned(cell) if PINNED not in missing else None))
+            planned.append(
+                (cell, tuple(b for b in missing if b != PINNED), rows.pinned(cell) if PINNED not in missing else None)
+            )
     return planned
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from relpos.conformance.faults.cells import Cell
-from relpos.conformance.faults.kinds import KINDS, kind_of
 from relpos.conformance.faults.killing import Attempt
+from relpos.conformance.faults.kinds import KINDS, kind_of
 from relpos.conformance.faults.rows import Row
 
 PERCENT_KILLED = 99  # of the seeds, at least
@@ -81,9 +81,9 @@ def kinds(lines: Iterable[Line]) -> list[Kind]:
 
 def complaints(lines: Iterable[Line], alarms: Iterable[Row]) -> list[str]:
     """The bars that are missed, one per line."""
-    found = [
-        f"{line.cell.name}: killed in {line.killed} of {len(line.attempts)} seeds" for line in lines if line.missed
-    ]
+    found = [f"{line.cell.name}: killed in {line.killed} of {len(line.attempts)} seeds" for line in lines if line.missed]
     return found + [
-        f"alarm of {law} on {row['subject']} at seed {row['seed']}: {says}" for row in alarms for law, says in row["alarms"].items()
+        f"alarm of {law} on {row['subject']} at seed {row['seed']}: {says}"
+        for row in alarms
+        for law, says in row["alarms"].items()
     ]

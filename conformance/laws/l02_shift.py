@@ -162,7 +162,9 @@ def _pinned(subject: Subject) -> list[Plan]:
     if plan.query_positions is not None and not subject.on_grid and not subject.one_length:
         first = tuple(range(plan.query_length - 1))
         keys = tuple(range(plan.key_length + 1))
-        found += [p.but(query_length=len(first), key_length=len(keys), query_positions=first, key_positions=keys) for p in found]
+        found += [
+            p.but(query_length=len(first), key_length=len(keys), query_positions=first, key_positions=keys) for p in found
+        ]
     return [within_reach(subject, p) for p in found]
 
 
