@@ -28,7 +28,7 @@ from relpos.conformance.worth import measured
 from relpos.spec.registry import schemes, settings_class
 
 SEEDS, ALARM_SEEDS, JOBS = 100, 20, 2
-ALARM_SHARE = 10  # of a sample, one right implementation for so many cells
+ALARM_SHARE = 20  # of a sample, one right implementation for so many places
 
 
 def add_faults(commands: Any) -> None:

@@ -12,8 +12,8 @@ from relpos.conformance.faults.spread import spread
 from relpos.conformance.faults.summary import Line
 
 # Means on one core, for the estimate before the first row alone.
-PINNED_SECONDS, DRAWN_SECONDS, MEASURED_SECONDS, ALARM_SECONDS = 0.15, 0.3, 5.0, 8.0
-DRAWN_SHARE = 0.1  # of the cells that no pinned input decides
+PINNED_SECONDS, DRAWN_SECONDS, MEASURED_SECONDS, ALARM_SECONDS = 0.15, 0.1, 3.0, 12.0
+DRAWN_SHARE = 0.02  # of the cells that no pinned input decides
 
 Kills = list[tuple[Cell, tuple[str, ...], Attempt | None]]
 Listening = list[tuple[Right, int]]
