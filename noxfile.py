@@ -53,6 +53,13 @@ def peers(session: nox.Session) -> None:
     session.run(PYTHON, "-m", "pytest", "tests/test_peers.py", "tests/test_spec_table.py", external=True)
 
 
+@nox.session(requires=["environment"], venv_backend="none")
+def faults(session: nox.Session) -> None:
+    """Plant every known fault and see that its law catches it: the kill table, an hour or less; nox -s faults -- --scheme t5"""
+    made = ["--report", "reports/kill_table.md", "--worth", "conformance/worth.json"]
+    session.run(PYTHON, "-m", "relpos", "faults", *(session.posargs or ["--out", "kill_rows.jsonl", *made]), external=True)
+
+
 @nox.session(reuse_venv=True)
 def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""

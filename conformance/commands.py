@@ -1,4 +1,4 @@
-"""The command line: `check` an implementation, judge `builtins` and `peers`, `show` a scheme, list `laws` and `schemes`."""
+"""The command line: `check` an implementation, judge `builtins` and `peers`, plant `faults`, `show` a scheme, list `laws`."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from relpos.conformance.certifying import write_certificates
 from relpos.conformance.check_command import add_check, add_profile
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.explain_command import add_explain
+from relpos.conformance.faults.command import add_faults
 from relpos.conformance.laws import laws
 from relpos.conformance.many import judge_many
 from relpos.conformance.profiles import profile
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     peers.set_defaults(run=run_peers)
     add_show(commands)
     add_explain(commands)
+    add_faults(commands)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
     return top

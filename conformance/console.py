@@ -18,6 +18,7 @@ from relpos.conformance.message import diagnosis_lines, failure_lines, headline
 from relpos.conformance.runner import ACCEPTED, FAIL, NOT_APPLICABLE, NOT_CLAIMED, PASS, REFUSED, LawResult
 from relpos.conformance.settings import choices
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
+from relpos.conformance.worth import percent_caught
 from relpos.spec.registry import schemes, settings_class
 
 SIGNS = {
@@ -65,8 +66,8 @@ def show_beginning(out: Console, verdict: Verdict) -> None:
     out.print()
 
 
-def show_result(out: Console, result: LawResult) -> None:
-    """One law in a line; those that do not apply are named together at the end."""
+def show_result(out: Console, result: LawResult, level: str) -> None:
+    """One law in a line, with what it is worth at that level; those that do not apply are named together at the end."""
     if result.verdict == NOT_APPLICABLE:
         return
     sign, style = SIGNS[result.verdict]
@@ -74,7 +75,7 @@ def show_result(out: Console, result: LawResult) -> None:
     for width in (1, 3, max(len(law.title) for law in laws())):
         line.add_column(width=width)
     line.add_column(ratio=1)
-    detail = Text(_detail(result), style="" if result.verdict == FAIL else "dim")
+    detail = Text(_detail(result, level), style="" if result.verdict == FAIL else "dim")
     line.add_row(Text(sign, style=style), result.law.name, escape(result.law.title), detail)
     out.print(Padding(line, (0, 2)))
 
@@ -164,11 +165,13 @@ def _not_applicable(results: tuple[LawResult, ...]) -> list[str]:
     return [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
 
 
-def _detail(r: LawResult) -> str:
+def _detail(r: LawResult, level: str) -> str:
     if r.verdict == PASS:
         text = f"{r.inputs} inputs, worst {r.largest_units:.2g} units" if r.largest_units else f"{r.inputs} inputs, exact"
         text += f", all of {r.covered}" if r.covered else ""
-        return text + (f", {r.refused} refused" if r.refused else "")
+        text += f", {r.refused} refused" if r.refused else ""
+        worth = percent_caught(r.law.name, level, r.inputs - r.refused)
+        return text if worth is None else f"{text} · catches {worth} % of planted faults of this kind"
     if r.verdict == ACCEPTED:
         return f"accepted deviation: {r.reason}"
     return r.reason if r.verdict == FAIL else f"{r.verdict}: {r.reason}"
@@ -236,3 +239,13 @@ def show_peers(found: Iterable[Any]) -> None:
             out.print(Text(f"  {line}", style="dim"), soft_wrap=True)
     number = sum(not f.surprises for f in found)
     out.print(Text(f"\n{number} of {len(found)} peers are as recorded", style="green" if number == len(found) else "red"))
+
+
+def show_kills(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """The kill table, one row per kind of fault."""
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for n, name in enumerate(head):
+        table.add_column(name, justify="right" if n else "left", ratio=None if n else 1)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console().print(table)

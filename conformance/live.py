@@ -26,7 +26,7 @@ class Live:
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=14), MofNCompleteColumn(), TimeElapsedColumn())
         seen = self._moving.is_terminal
         self._bar = Progress(*columns, console=self._moving, transient=True, disable=not seen, redirect_stdout=False)
-        self._task, self._law = self._bar.add_task("smoke gate", total=laws), ""
+        self._task, self._law, self._level = self._bar.add_task("smoke gate", total=laws), "", ""
 
     def __enter__(self) -> "Live":
         self._bar.start()
@@ -37,6 +37,7 @@ class Live:
 
     def begun(self, verdict: Verdict) -> None:
         """What is judged, and what is assumed."""
+        self._level = verdict.subject.level
         if self._out is not None:
             show_beginning(self._out, verdict)
 
@@ -52,7 +53,7 @@ class Live:
     def judged(self, result: LawResult) -> None:
         """The line of a law."""
         if self._out is not None:
-            show_result(self._out, result)
+            show_result(self._out, result, self._level)
         self._bar.update(self._task, advance=1)
 
     def explaining(self) -> None:

@@ -76,3 +76,22 @@ class Planted:
     settings: Mapping[str, Any] = field(default_factory=dict)
     claims: Mapping[str, Any] = field(default_factory=dict)
     alike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Control:
+    """A right implementation that somebody took for a wrong one: no law may fail on it.
+
+    name    one word for tables and ids
+    says    what was taken for a mistake
+    target  a function, class or module that plugs in like any other
+    cases   ids of public reports
+    """
+
+    name: str
+    says: str
+    scheme: str
+    target: Any
+    cases: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    claims: Mapping[str, Any] = field(default_factory=dict)

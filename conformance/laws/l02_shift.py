@@ -15,10 +15,12 @@ from relpos.conformance.magnitude import logits_size
 from relpos.conformance.placing import flat, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import sized
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C, units
 
+SHIFT = 7  # positions
 SAYS = "two pairs at the same distance get different values"
 
 
@@ -148,6 +150,23 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     return within_reach(subject, plan)
 
 
+def _pinned(subject: Subject) -> list[Plan]:
+    """Keys behind, before and far before every query: shortcuts for causal use go wrong beyond the next key."""
+    plan = smoke_plan(subject)
+    if subject.level == "attention":
+        axes = range(settings_of(subject, plan).axes) if subject.on_grid else (None,)
+        found = [plan.but(extra={"shift": SHIFT} | ({} if axis is None else {"axis": axis})) for axis in axes]
+    else:
+        found = [plan]
+    if plan.query_positions is not None and not subject.on_grid and not subject.one_length:
+        first = tuple(range(plan.query_length - 1))
+        keys = tuple(range(plan.key_length + 1))
+        found += [
+            p.but(query_length=len(first), key_length=len(keys), query_positions=first, key_positions=keys) for p in found
+        ]
+    return [within_reach(subject, p) for p in found]
+
+
 def _applies(subject: Subject) -> str | None:
     relative = (
         {"relative", "row_relative"} if subject.form != "embedding" or subject.level != "contribution" else {"relative_dot"}
@@ -169,4 +188,5 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
 )

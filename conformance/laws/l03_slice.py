@@ -161,6 +161,8 @@ def _across(draw: st.DrawFn, subject: Subject, T: int, n: int) -> tuple[int, ...
 def _pinned(subject: Subject) -> list[Plan]:
     """A prefix, then two tokens, then one; the same behind a mask and after keys without queries; up to a threshold."""
     chosen = _growing(subject, smoke_plan(subject))
+    if subject.level == "attention" and "causal" in subject.asks and not chosen[0].causal:
+        chosen.append(chosen[0].but(causal=True))  # only then does a step see the keys there are by then, and no more
     plan, n = chosen[0], min(chosen[0].key_length, max(chosen[0].query_length, 4))
     found = [_square(subject, p, 0, (n - 3, 2, 1)) for p in chosen] if n > 3 else []
     few = plan.but(batch=1)

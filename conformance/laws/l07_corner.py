@@ -6,10 +6,11 @@ from relpos.conformance.answers import answer, prepared, undeclared
 from relpos.conformance.expected import parts, visible
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import moved
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.scopes import Scope, of_sizes, sizes
 from relpos.conformance.smoke import smoke_plan
-from relpos.conformance.strategies import plans
+from relpos.conformance.strategies import masks_of, plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import units
 
@@ -72,9 +73,13 @@ def _applies(subject: Subject) -> str | None:
 
 
 def _pinned(subject: Subject) -> list[Plan]:
+    """Every mask with and without the causal flag, and queries that lie neither at the first keys nor at the last."""
     plan = smoke_plan(subject)
-    found = [plan.but(causal=True)] if "causal" in subject.asks else []
-    return found + ([plan.but(mask="padding")] if "padding_mask" in subject.asks else [])
+    flags = (True, False) if "causal" in subject.asks else (plan.causal,)
+    found = [plan.but(causal=causal, mask=mask) for causal in flags for mask in masks_of(subject)]
+    if flags[0] and plan.query_positions is not None and not subject.one_length:
+        found.append(plan.but(causal=True, query_positions=moved(plan.query_positions, -1)))
+    return found
 
 
 def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:

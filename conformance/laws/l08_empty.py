@@ -11,9 +11,12 @@ from relpos.conformance.judge import LawFailure, bound_of, compare_within, deman
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded, torch_dtype
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import POISON_FRACTION, C
+
+MASKS = ("empty", "padding", "random")
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -70,8 +73,15 @@ def _applies(subject: Subject) -> str | None:
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     """A mask of padding hides the same keys from all queries: no row of it is empty, poison it can hide."""
-    masks = ("empty", "padding", "random") if "mask" in subject.asks else ("padding",)
-    return draw(plans(subject, min_keys=2, masks=masks, contents=("normal",), scales=False))
+    return draw(plans(subject, min_keys=2, masks=_masks(subject), contents=("normal",), scales=False))
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    return [smoke_plan(subject).but(mask=mask) for mask in _masks(subject)]
+
+
+def _masks(subject: Subject) -> tuple[str, ...]:
+    return MASKS if "mask" in subject.asks else ("padding",)
 
 
 LAW = Law(
@@ -83,5 +93,6 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.4,
 )
