@@ -16,6 +16,7 @@ from relpos.conformance.many import judge_many
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import PROFILES, profile
 from relpos.conformance.runner import LawResult
+from relpos.conformance.vectors.command import add_vectors
 from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict
 from relpos.impls.card import CardError, parse_claims
 from relpos.show.command import add_show
@@ -59,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     peers.add_argument("--report", type=Path, metavar="FILE", help="write the table, when all come out as recorded")
     peers.set_defaults(run=run_peers)
     add_show(commands)
+    add_vectors(commands)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
     return top
