@@ -163,6 +163,6 @@ def _coverage(request: Request, cases: list[Case]) -> dict[str, Any]:
             "told_apart": sum(name in shown for name in every),
             "faults": len(every),
             "missed": [name for name in every if name not in shown],
-            "beyond_vectors": {f.name: f.says for f in planted},
+            "unmeasured": {f.name: f.says for f in planted},
         },
     }

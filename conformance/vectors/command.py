@@ -92,11 +92,9 @@ def _built(requests: list[Request]) -> Iterator[tuple[Request, dict[str, Any]]]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _store(
-    path: Path, index: dict[str, Any], request: Request, found: dict[str, Any], kinds: tuple[str, ...], key: str
-) -> None:
+def _store(path: Path, index: dict[str, Any], request: Request, found: dict[str, Any], kinds: tuple[str, ...]) -> None:
     folder.checked(found)
-    makers = {"json": folder.as_json, "npz": folder.as_npz}
+    key, makers = key_of(request, kinds), {"json": folder.as_json, "npz": folder.as_npz}
     files = {f"{request.scheme}.{kind}": makers[kind](found) for kind in kinds}
     folder.forget(path, index, request.scheme, set(files))
     told = {name: found[name] for name in ("relpos", "scheme_hash", "levels", "set", "seed", "count", "brief", "coverage")}
