@@ -1,7 +1,7 @@
 """Inputs that are worth a vector: what the laws pin, what their strategies draw, and the battery that tells mistakes apart."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import prod
 from typing import Any
 
@@ -87,11 +87,17 @@ def _fitting(subject: Subject, every: list[Plan], most: int = MOST_NUMBERS) -> l
 
 
 def _compact(subject: Subject, plan: Plan) -> Plan:
-    """A table of positions holds as many as the plan reads, and some that a mistake may read."""
-    if "max_position" not in subject.free or not hasattr(subject.cls, "capacity"):
-        return plan
-    told = (*flat(plan.query_positions), *flat(plan.key_positions), plan.offset + plan.query_length, plan.key_length)
-    return plan.but(settings={**plan.settings, "max_position": min(plan.settings["max_position"], max(told) + ROOM)})
+    """The plan with no more to learn than it takes: sizes that the scheme draws, and a table of positions that it reads."""
+    settings, defaults = dict(plan.settings), {f.name: f.default for f in fields(subject.cls)}
+    for name, values in getattr(subject.cls, "draws", {}).items():
+        now = settings.get(name, defaults[name])
+        smaller = {**settings, name: values[0]}
+        if name in subject.free and type(now) is int and now not in values and legal(subject.cls, smaller):
+            settings = smaller
+    if "max_position" in subject.free and hasattr(subject.cls, "capacity"):
+        told = (*flat(plan.query_positions), *flat(plan.key_positions), plan.offset + plan.query_length, plan.key_length)
+        settings["max_position"] = min(plan.settings["max_position"], max(told) + ROOM)
+    return plan.but(settings=settings)
 
 
 def _plain(plan: Plan) -> Plan:
