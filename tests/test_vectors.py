@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from brief_vectors import BRIEF, read, written_small
+from relpos.conformance.answers import answer
+from relpos.conformance.builtins import builtin
 from relpos.conformance.commands import main
 from relpos.conformance.expected import forms_levels
 from relpos.conformance.faults.registry import faults
+from relpos.conformance.subject import plug_in
 from relpos.conformance.vectors import folder
+from relpos.conformance.vectors.candidates import chosen, subject_of
+from relpos.conformance.vectors.cases import made
+from relpos.conformance.vectors.numbers import allowed
 from relpos.spec.registry import schemes, settings_class
 
 # What a float64 file cannot show: a wrap that needs a table of 2^15 rows, and a crash in place of an answer.
@@ -38,6 +44,20 @@ def test_flags_are_what_faults_answer(small: Path) -> None:
     ]
     assert not [c["id"] for c in contiguous if "offset-lost" in c["catches"]]
     assert set(document["faults"]) <= {fault.name for fault in faults("alibi")}
+
+
+@pytest.mark.parametrize("name", ["alibi/bias", "rope/rotate"])
+def test_a_right_implementation_stays_within_what_is_allowed(name: str) -> None:
+    subject = plug_in(builtin(name), spec=name)
+    definition = subject_of(subject.scheme, "contribution", {})
+    tried = 0
+    for candidate in chosen(definition, count=0, number=0, brief=True):
+        case = made(definition, candidate, [])
+        got = answer(subject, case.given.but(plan=case.given.plan.but(dtype="float32")))
+        for output, want in case.wants.items():
+            assert (np.abs(got[output] - want.value) <= allowed(want, "float32")).all(), case.candidate.plan.describe()
+            tried += 1
+    assert tried >= 5
 
 
 def test_the_same_version_and_seed_give_the_same_bytes(small: Path, tmp_path: Path) -> None:
