@@ -42,6 +42,7 @@ def opened(path: Path) -> dict[str, Any]:
 
 
 def _index(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         ours = found["format"] == FORMAT and {"schemes", "files"} <= set(found)
