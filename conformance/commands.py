@@ -15,6 +15,7 @@ from relpos.conformance.faults.command import add_faults
 from relpos.conformance.laws import laws
 from relpos.conformance.many import judge_many
 from relpos.conformance.profiles import profile
+from relpos.conformance.vectors.command import add_vectors
 from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict
 from relpos.impls.card import CardError
 from relpos.show.command import add_show
@@ -60,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     add_show(commands)
     add_explain(commands)
     add_faults(commands)
+    add_vectors(commands)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
     return top
