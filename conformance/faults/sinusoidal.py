@@ -164,7 +164,7 @@ FAULTS = (
     Planted("odd-width", "a crash at an odd width", "L26", even_only, cases=("B075",)),
     Planted("kept-by-length", "vectors kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",)),
     Planted("aliased", "its table handed out", "L4", Aliased, claims={"max_length": CAPACITY}),
-    Planted("frequencies-cast", "frequencies that are cast with the model", "L23", FrequenciesCast, cases=("B021",),
+    Planted("frequencies-cast", "frequencies that are cast with the model", "L23", FrequenciesCast,
         settings={"embed_dim": 8, **INTERLEAVED}),
     Planted("added-in-place", "the input changed in place", "L4", added_in_place),
     Planted("detached", "no gradient for the input", "L20", detached),
