@@ -9,7 +9,14 @@ from relpos.spec.alibi import ALiBi
 CAUSAL = {"softmax": "causal"}
 KEY_ONLY = {**CAUSAL, "level": "contribution", "corner": "bottom-right"}
 SHIFTED = {**CAUSAL, "level": "logits", "positions": "contiguous", "corner": "bottom-right"}
-PLAIN_MUSIC = {"variant": "masked", "per_head": True, "value_term": "none", "block_length": None, "value_dim": None}
+PLAIN_MUSIC = {
+    "max_distance": 16,
+    "variant": "masked",
+    "per_head": True,
+    "value_term": "none",
+    "block_length": None,
+    "value_dim": None,
+}
 PLAIN_XL = {"variant": "transformer_xl", "memory_length": None, "segment_length": None, "same_length": False, "clamp_len": None}
 SYMMETRIC = {"distance": "symmetric"}
 

@@ -153,7 +153,8 @@ def rows_reversed(q: Tensor, k: Tensor, rel_k: Tensor, query_positions: Tensor, 
 
 def square_only(q: Tensor, k: Tensor, rel_k: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """Vectors for as many queries as keys: right in training, a crash in a cached step."""
-    return _score(q, k, rel_k[_rows(query_positions, query_positions, rel_k)])
+    rows = _rows(query_positions, query_positions, rel_k).view(len(key_positions), len(key_positions))
+    return _score(q, k, rel_k[rows])
 
 
 def scaled_in_place(q: Tensor, k: Tensor, rel_k: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:

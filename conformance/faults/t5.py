@@ -206,7 +206,7 @@ FAULTS = (
         cases=("B027",), settings=UNSCALED),
     Planted("slice-skipped", "the rows of a step not cut, once traced", "L24", slice_skipped, cases=("B033",),
         settings=AS_PUBLISHED),
-    Planted("eight-heads", "a crash for any number of heads but eight", "L16", eight_heads, cases=("B031",),
+    Planted("eight-heads-alone", "a crash for any number of heads but eight", "L16", eight_heads, cases=("B031",),
         settings=AS_PUBLISHED),
     *of_tables(rows, AS_PUBLISHED),
 )
