@@ -29,16 +29,8 @@ ROWS_OF = (*written.ALIBI, *written.TABLES, *written.CONTENT, *turned.ROTATIONS,
 WRITTEN_TO = 6e-5  # reports round to four places
 NEVER = "nothing is planted"
 CRASHES = {
-    *(
-        "rounded-heads",
-        "unbiased-off-axis",
-        "flat-positions",
-        "eight-heads-alone",
-        "rows-in-float",
-        "grid-fixed",
-        "square-only",
-    ),
-    *("xlnet-crashes", "crashes-alone", "always-float", "frequencies-of-head", "odd-width", "slice-skipped"),
+    *("rounded-heads", "unbiased-off-axis", "flat-positions", "eight-heads-alone", "rows-in-float", "grid-fixed"),
+    *("square-only", "xlnet-crashes", "crashes-alone", "always-float", "frequencies-of-head", "odd-width", "slice-skipped"),
 }
 
 
