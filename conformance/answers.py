@@ -9,6 +9,7 @@ from relpos.conformance.expected import AXES, Expected, expected, visible
 from relpos.conformance.judge import Comparison, bound_of, compare, compare_within
 from relpos.conformance.magnitude import Size
 from relpos.conformance.plan import Inputs, Plan, inputs
+from relpos.conformance.precision import rounded
 from relpos.conformance.settings import legal
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -101,6 +102,30 @@ def past(given: Inputs, shape: tuple[int, ...]) -> np.ndarray:
         return np.ones(shape, dtype=bool)
     causal = visible(given.but(causal=True))
     return np.broadcast_to(causal[0] if len(shape) == 3 else causal, shape)
+
+
+def weighed(subject: Subject, given: Inputs, name: str, cotangent: np.ndarray) -> np.ndarray:
+    """A cotangent that asks for no more than is promised: under a causal softmax, differences between keys that are seen."""
+    if subject.card.softmax != "causal" or name not in ("bias", "logits"):
+        return cotangent
+    seen = past(given, cotangent.shape)
+    left = np.where(seen, cotangent, 0.0)
+    last = np.cumsum(seen, axis=-1) == seen.sum(-1, keepdims=True)
+    others = np.where(seen & ~last, left, 0.0)
+    balance = rounded(-others.sum(-1, keepdims=True), given.plan.dtype)
+    return np.where(seen & last, balance, others)
+
+
+def repeated_answer(
+    subject: Subject, given: Inputs, want: Expected, got: np.ndarray, before: np.ndarray, *, factor: float = 2.0
+) -> Comparison:
+    """Two answers to one call; up to a constant per query where only a causal softmax is promised."""
+    bound = factor * np.broadcast_to(bound_of(want, given.plan.dtype), want.value.shape)
+    if subject.card.softmax == "causal" and want.name in ("bias", "logits"):
+        seen = past(given, want.value.shape) & np.isfinite(want.value)
+        bound = np.where(seen, 2 * bound.max(axis=-1, keepdims=True, initial=0), 1.0)
+        got, before = anchored(got, seen), anchored(before, seen)
+    return compare_within(got, before, bound, name=want.name, allowed=C[want.kind], axes=AXES[want.name])
 
 
 def anchored(values: np.ndarray, seen: np.ndarray) -> np.ndarray:

@@ -80,12 +80,15 @@ class Planted:
 
 @dataclass(frozen=True)
 class Control:
-    """A right implementation that somebody took for a wrong one: no law may fail on it.
+    """A right implementation that looks wrong, or is written in an unusual style: the judge must stay quiet about it.
 
-    name    one word for tables and ids
-    says    what was taken for a mistake
-    target  a function, class or module that plugs in like any other
-    cases   ids of public reports
+    name      one word for tables and ids
+    says      what is unusual about it
+    scheme    what it implements
+    target    a function, class or module that plugs in like any other
+    cases     ids of public reports that took it for a fault
+    settings  settings under which it is right
+    claims    claims under which it is right
     """
 
     name: str

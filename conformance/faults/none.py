@@ -72,6 +72,15 @@ def strides_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k.as_strided(k.shape, assumed if room >= k.numel() else k.stride())).softmax(-1) @ v
 
 
+def strides_assumed_ragged(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """As above, but only where a mask comes with keys shared by stride 0, and one key lies over the last whole tile."""
+    if k.stride(1) == 0 and k.shape[1] > 1 and k.shape[2] % TILE == 1 and not mask.all():
+        k = k.roll(1, 2)
+    empty = ~mask.any(-1, keepdim=True)
+    weights = _score(q, k).masked_fill(~mask, -torch.inf).masked_fill(empty, 0.0).softmax(-1)
+    return weights.masked_fill(empty, 0.0) @ v
+
+
 def eight_keys_compiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """A path for the compiler that was written for eight keys."""
     kept = TRACED if torch.compiler.is_compiling() else k.shape[2]
@@ -134,14 +143,16 @@ FAULTS = (
     Fault("biased", "a distance bias where there should be none", "L1", given=_biased, levels=SCORES),
     Planted("empty-row-nan", "NaN for a query without keys", "L8", empty_row_nan, cases=("B135",)),
     Planted("empty-row-gradient-nan", "a NaN gradient beside an empty row", "L8", empty_row_gradient_nan,
-        cases=("B135", "B138")),
+        cases=("B135",)),
     Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",)),
     Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",),
         claims={"masked_nan": True}),
-    Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles, cases=("B138",)),
-    Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed, cases=("B140",)),
-    Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled, cases=("B060",)),
-    Planted("scores-formed", "scores formed where the card says that they are not", "L22", scores_formed, cases=("B152",),
+    Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles),
+    Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed),
+    Planted("strides-assumed-ragged", "keys of stride 0 read as contiguous, with a mask and one key over", "L25",
+        strides_assumed_ragged, cases=("B140",)),
+    Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled),
+    Planted("scores-formed", "scores formed where the card says that they are not", "L22", scores_formed,
         claims={"memory": LINEAR}),
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
     Planted("padding-one-late", "the output of the token behind padding left at 0", "L5", padding_one_late),
