@@ -130,8 +130,7 @@ def _caught(law: Law) -> Iterator[str]:
     for name, found in groups.items():
         yield f"{name}:"
         yield from (f"· {fault.says}{_ids(fault.cases)}" for fault in found)
-    said = summaries()
-    yield from (f"{case}: {said[case]}" for case in ids if case in said)
+    yield from (f"{one.id}: {one.summary}" for one in cases() if one.id in ids)
 
 
 def _groups(law: Law) -> Iterator[tuple[str, list[Any]]]:
@@ -143,12 +142,3 @@ def _groups(law: Law) -> Iterator[tuple[str, list[Any]]]:
 
 def _ids(cases: tuple[str, ...]) -> str:
     return f" ({', '.join(cases)})" if cases else ""
-
-
-@cache
-def summaries() -> Mapping[str, str]:
-    """What was reported, by id, where `faults/cases.json` tells it; else the faults' own words have to do."""
-    if not CASES.exists():
-        return {}
-    said = json.loads(CASES.read_text(encoding="utf-8"))
-    return {case: told["summary"] for case, told in said.items()}
