@@ -156,7 +156,7 @@ def _not_applicable(results: tuple[LawResult, ...]) -> list[str]:
 def _detail(r: LawResult) -> str:
     if r.verdict == PASS:
         text = f"{r.inputs} inputs, worst {r.largest_units:.2g} units" if r.largest_units else f"{r.inputs} inputs, exact"
-        return text + (f", {r.refused} refused" if r.refused else "")
+        return text + (f", {r.refused} refused" if r.refused else "") + (f", {r.reason}" if r.reason else "")
     return r.reason if r.verdict == FAIL else f"{r.verdict}: {r.reason}"
 
 

@@ -9,12 +9,16 @@ from relpos.conformance.laws.base import Law
 
 @dataclass(frozen=True)
 class Profile:
-    """A number of drawn inputs per law, before the law's own share; heavy: laws that measure or compile are tried as well."""
+    """A number of drawn inputs per law, before the law's own share; heavy: laws that measure or compile are tried as well.
+
+    rare: inputs that take many seconds each are tried as well.
+    """
 
     name: str
     inputs: int
     covers: str
     heavy: bool = False
+    rare: bool = False
 
     def inputs_for(self, law: Law) -> int:
         """Drawn inputs for one law; at least 2 where it draws any."""
@@ -31,7 +35,7 @@ PROFILES = {
         Profile("smoke", 4, "seconds: does it run at all and is it roughly right"),
         Profile("quick", 25, "every law, few inputs: what runs over all built-ins"),
         Profile("default", 150, "about two minutes: what a stranger's implementation gets", heavy=True),
-        Profile("thorough", 1000, "for a release: rare inputs too", heavy=True),
+        Profile("thorough", 1000, "for a release: rare inputs too", heavy=True, rare=True),
     )
 }
 

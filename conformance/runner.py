@@ -68,7 +68,7 @@ def run_law(
     if law.name in subject.card.unclaimed:
         return LawResult(law, NOT_CLAIMED, "the card does not claim it")
     started, count = perf_counter(), _Count(journal=journal)
-    failure = _pinned(law, subject, count)
+    failure = _pinned(law, subject, profile, count)
     if failure is None or shrink:
         # A drawn input is shrunk, so it tells more than a pinned one.
         failure = _drawn(law, subject, profile, seed_number, count, shrink) or failure
@@ -82,7 +82,7 @@ def run_law(
         return LawResult(law, FAIL, failure.says, count.inputs, count.refused, count.largest, seconds, failure)
     if count.inputs and count.refused == count.inputs:
         return LawResult(law, REFUSED, count.refusal, count.inputs, count.refused, 0.0, seconds)
-    return LawResult(law, PASS, "", count.inputs, count.refused, count.largest, seconds)
+    return LawResult(law, PASS, law.note(subject), count.inputs, count.refused, count.largest, seconds)
 
 
 def _weight(failure: LawFailure) -> tuple[int, int]:
@@ -103,8 +103,8 @@ def replay(law: Law, subject: Subject, plan: Plan) -> LawResult:
     return LawResult(law, FAIL if failure else PASS, failure.says if failure else "", 1, failure=failure)
 
 
-def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
-    for plan in law.pinned(subject):
+def _pinned(law: Law, subject: Subject, profile: Profile, count: _Count) -> LawFailure | None:
+    for plan in [*law.pinned(subject), *(law.rare(subject) if profile.rare else [])]:
         try:
             _try(law, subject, plan, count)
         except LawFailure as failure:

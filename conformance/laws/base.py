@@ -31,6 +31,8 @@ class Law:
     pinned     inputs that are always tried: edges where faults hide
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
+    rare       inputs that only the thorough profile pays for
+    note       what a pass does not cover on this machine, in a few words
     heavy     it measures or compiles, so the profiles below default leave it out unless it is asked for
     """
 
@@ -42,6 +44,8 @@ class Law:
     applies: Applies = always
     claimed: Claimed = always
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
+    rare: Callable[[Subject], list[Plan]] = lambda subject: []
+    note: Callable[[Subject], str] = lambda subject: ""
     share: float = 1.0
     heavy: bool = False
 
