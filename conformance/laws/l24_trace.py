@@ -48,8 +48,10 @@ def check(subject: Subject, plan: Plan) -> float:
 def _everywhere(subject: Subject, calls: list[Inputs], plain: Instance, plan: Plan) -> float:
     made, says, claim = WAYS[how := plan.extra.get("how", "compiled")]
     owed, largest = claim is None or bool(getattr(subject.card, claim)), 0.0
-    before = [_before(plain, given) for given in calls]  # learned tensors that a module owns are written once
-    plain = plain.revived(plain.target)
+    plain.results(calls[0])
+    plain = plain.revived(plain.target)  # learned tensors that a module owns are written once, and then left alone
+    if subject.owns_parameters:
+        calls = [given.but(params=calls[0].params) for given in calls]
     try:
         traced = made(plain, calls, plan)
     except tracing.Declined as declined:
@@ -59,17 +61,13 @@ def _everywhere(subject: Subject, calls: list[Inputs], plain: Instance, plan: Pl
     for n, given in enumerate(calls):
         told = says.format(n=n, Lq=len(given.query_positions), Lk=len(given.key_positions))
         try:
-            largest = max(largest, _same(subject, given, before[n], (plain, traced[n]), told, plan))
+            largest = max(largest, _same(subject, given, (plain, traced[n]), told, plan))
         except Raised as error:
             if owed and not (how == "dynamic" and tracing.own(error)):
                 text = (str(error).strip().splitlines() or [""])[0]
                 raise LawFailure(f"{told} it raises {text}", plan=plan) from None
             raise Refused(f"{how}: {error}") from None
     return largest
-
-
-def _before(plain: Instance, given: Inputs) -> dict[str, np.ndarray]:
-    return plain.results(given)
 
 
 def _compiled(plain: Instance, calls: list[Inputs], plan: Plan) -> list[Instance]:
@@ -97,8 +95,9 @@ WAYS: dict[str, tuple[Traced, str, str | None]] = {
 }
 
 
-def _same(subject: Subject, given: Inputs, whole: dict, pair: tuple[Instance, Instance], says: str, plan: Plan) -> float:
-    traced = pair[1]
+def _same(subject: Subject, given: Inputs, pair: tuple[Instance, Instance], says: str, plan: Plan) -> float:
+    plain, traced = pair
+    whole = plain.results(given)
     want, largest = definition(subject, given), 0.0
     no_gradient = subject.scores or plan.extra.get("how") == "mapped"
     no_gradient = no_gradient or bool(GRADIENTS.applies(subject) or GRADIENTS.claimed(subject))
