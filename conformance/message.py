@@ -19,8 +19,8 @@ MARK = "◄"
 
 # Claims that a command line can repeat.
 SAID = (
-    "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient", "double_backward", "export",
-    "vmap", "masked_nan", "max_position", "max_length", "unclaimed",
+    "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient",
+    "double_backward", "export", "vmap", "masked_nan", "max_position", "max_length", "unclaimed",
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from relpos.conformance.answers import definition
 from relpos.conformance.calling import Instance
 from relpos.conformance.derivatives import derivatives
 from relpos.conformance.errors import Raised, Refused
-from relpos.conformance.expected import Expected, Parts, parts
+from relpos.conformance.expected import AXES, Expected, Parts, parts
 from relpos.conformance.gradients import Flow, flow_of, of_input, ours, watched
 from relpos.conformance.judge import compare, demand
 from relpos.conformance.magnitude import Size, gaps
@@ -37,6 +37,9 @@ from relpos.conformance.precision import rounded
 from relpos.conformance.subject import Subject
 
 FIELDS = {"x of the query": "q", "x of the key": "k"}
+AXES |= {f"change of the {name}": axes for name, axes in AXES.items()}
+AXES |= {f"gradient of `{n}`": ("batch", "head", "query", "column") for n in ("q", "x of the query")}
+AXES |= {f"gradient of `{n}`": ("batch", "head", "key", "column") for n in ("k", "v", "x of the key")}
 Arrays = Mapping[str, np.ndarray]
 
 

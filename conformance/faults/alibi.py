@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from relpos.conformance.expected import scale_of
 from relpos.conformance.faults.api import Fault, Planted, Wrong
+from relpos.conformance.faults.kept import OF_ALIBI
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
 from relpos.spec.alibi import ALiBi
@@ -244,5 +245,6 @@ FAULTS = (
     Planted("flat-positions", "a crash on positions per sample", "L1", flat_positions, cases=("B009",),
         settings=SYMMETRIC, claims={"positions": "per_row"}),
     Planted("eight-heads", "the slopes of eight heads whatever H is", "L10", eight_heads, cases=("B019",), settings=PUBLISHED),
+    *OF_ALIBI,
 )
 # fmt: on

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 
 from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.faults.kept import OF_NONE
+from relpos.conformance.faults.transformed import PLANTED
 from relpos.conformance.plan import Inputs
 from relpos.spec.alibi import ALiBi
 from relpos.spec.rope import RoPE
@@ -123,5 +125,7 @@ FAULTS = (
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
+    *OF_NONE,
+    *PLANTED,
 )
 # fmt: on

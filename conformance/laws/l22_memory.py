@@ -27,7 +27,7 @@ LAYERS = (1, 2, 4)
 # What the claim leaves out: constants, lower terms, alignment. Between claims that differ by a factor of L there is 4.
 SLACK = 1.5
 KEPT = 1 / 8  # of one head's [L, L] in the working dtype: less than that may stay alive
-TABLES = 4  # of float32, [Lq + Lk, H + D], may be kept: sine and cosine, each twice as long as was asked for
+TABLES = 4  # of float32, a row per query and key, may be kept: sine and cosine, each twice as long as was asked for
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,18 @@ def _kept(subject: Subject, large: Plan, plan: Plan) -> None:
     kept = _first(subject, large).retained_bytes
     if kept > KEPT * large.query_length * large.key_length * 4 and large.key_length == LONG:
         raise LawFailure(f"{kept:,} bytes stay alive after the call, as much as a score matrix", plan=plan)
-    table = 4 * (large.query_length + large.key_length) * (large.heads + large.head_dim)
+    table = 4 * (large.query_length + large.key_length) * _width(subject, large)
     if kept > TABLES * table:
-        raise LawFailure(f"{kept:,} bytes stay alive after the call, {kept / table:.0f} times what its positions need", plan=plan)
+        raise LawFailure(
+            f"{kept:,} bytes stay alive after the call, {kept / table:.0f} times what its positions need", plan=plan
+        )
+
+
+def _width(subject: Subject, plan: Plan) -> int:
+    """Numbers per position that a table may need: one per head for a bias, one per column for vectors."""
+    if subject.level != "contribution":
+        return plan.heads + plan.head_dim
+    return plan.heads if subject.form == "bias" else plan.head_dim
 
 
 def _over_layers(subject: Subject, large: Plan, plan: Plan) -> float:
