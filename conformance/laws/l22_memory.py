@@ -54,7 +54,8 @@ def check(subject: Subject, plan: Plan) -> float:
     vary = "H" if plans[0].heads != plans[-1].heads else "L"
     sizes = [float(p.heads if vary == "H" else p.key_length) for p in plans]
     peaks = [_peak(subject, p) for p in plans]
-    assert (claim := subject.card.memory) is not None
+    claim = subject.card.memory
+    assert claim is not None
     terms = claim.replace(" ", "").split("+")
     allowed = max(exponent(sizes, [_product(t, _sizes(p)) for p in plans]) for t in terms)
     _grows(vary, sizes, peaks, allowed, f"{claim} grows like {vary}^{allowed:.2g} at most", plan)
