@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import warnings
 from functools import cache
 
 NAMES = ("g++", "c++", "clang++", "cl")
@@ -11,9 +12,11 @@ NAMES = ("g++", "c++", "clang++", "cl")
 def cpp_compiler() -> str | None:
     """The C++ compiler that torch.compile would call, or None."""
     try:
-        from torch._inductor.cpp_builder import get_cpp_compiler
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's own modules, deprecated among themselves
+            from torch._inductor.cpp_builder import get_cpp_compiler
 
-        found = shutil.which(get_cpp_compiler())
+            found = shutil.which(get_cpp_compiler())
     except ImportError:  # PyTorch's internals have moved
         found = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *NAMES)))), None)
     except Exception:  # noqa: BLE001 - PyTorch's own ways of saying that there is none differ by release

@@ -101,7 +101,8 @@ def quiet() -> Iterator[None]:
 
 def compiled(plain: Instance, backend: str, *, dynamic: bool | None = None) -> Instance:
     """Compiled for the lengths that come, or at once for all."""
-    return plain.revived(torch.compile(plain.target, backend=backend, dynamic=dynamic))
+    with quiet():  # a backend is imported when it is named
+        return plain.revived(torch.compile(plain.target, backend=backend, dynamic=dynamic))
 
 
 def exported(plain: Instance, lengths: list[Inputs]) -> Instance:
