@@ -83,7 +83,9 @@ class Provider:
             if stored and plain.ndim == 4 and self._torch():
                 plain = STORAGES[stored](plain)
             self.leaves[name] = plain.requires_grad_(name in self.wanted) if self._torch() else plain
-        return self.leaves[name]
+        leaf = self.leaves[name]
+        # As in a model, where what comes in was computed by a layer below and holds no gradient of its own.
+        return leaf.clone() if self.inputs.plan.extra.get("computed") and name in self.wanted else leaf
 
     def laid_out(self, name: str, array: np.ndarray) -> Any:
         """q, k, v or x with its axes in the layout of the card."""

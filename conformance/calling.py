@@ -40,13 +40,13 @@ class Instance:
         other.target, other._settled = target, True
         return other
 
-    def _build(self, inputs: Inputs) -> Any:
+    def _build(self, inputs: Inputs, provider: Provider | None = None) -> Any:
         subject = self.subject
         if subject.built_with is None:
             if self.training and isinstance(subject.target, torch.nn.Module):
                 return copy.deepcopy(subject.target).train()
             return copy.deepcopy(subject.target) if subject.kind == "decoder" else subject.target
-        provider = self._provider(inputs, frozenset())
+        provider = self._provider(inputs, frozenset()) if provider is None else provider
         with refusals(subject, inputs):
             built = _bound(subject.target, subject.built_with, provider)
         # Dropout is no position scheme.
@@ -67,6 +67,8 @@ class Instance:
         provider = self._provider(inputs, wanted)
         if self.subject.kind == "decoder":
             self.target = self._build(inputs)  # a fresh one for every sequence
+        if self.subject.kind == "builder" and wanted:
+            self.target = self._build(inputs, provider)  # around the very tensors whose gradients are read
         if self.subject.owns_parameters and inputs.params and not self._settled:
             own_parameters(self.target, inputs, self.subject)
         with kept(self.disturbed), refusals(self.subject, inputs):

@@ -13,6 +13,7 @@ class Profile:
     """A number of drawn inputs per law, before the law's own share.
 
     heavy   laws that measure or compile are tried as well
+    rare    inputs that take many seconds each are tried as well
     scope   what is walked through whole before anything is drawn; None: nothing
     """
 
@@ -21,6 +22,7 @@ class Profile:
     covers: str
     heavy: bool = False
     scope: Scope | None = None
+    rare: bool = False
 
     def inputs_for(self, law: Law) -> int:
         """Drawn inputs for one law; at least 2 where it draws any."""
@@ -42,7 +44,7 @@ PROFILES = {
         Profile("smoke", 4, "seconds: does it run at all and is it roughly right"),
         Profile("quick", 25, "every law, few inputs: what runs over all built-ins", scope=FEW),
         Profile("default", 150, "about two minutes: what a stranger's implementation gets", heavy=True, scope=CLAIMED),
-        Profile("thorough", 1000, "for a release: rare inputs too", heavy=True, scope=ALL),
+        Profile("thorough", 1000, "for a release: rare inputs too", heavy=True, rare=True, scope=ALL),
     )
 }
 

@@ -77,7 +77,7 @@ def run_law(
     started, count = perf_counter(), _Count(journal=journal)
     if stale := _stale(law, subject, count):
         return LawResult(law, FAIL, stale.says, count.inputs, 0, count.largest, perf_counter() - started, stale)
-    failure = _pinned(law, subject, count)
+    failure = _pinned(law, subject, profile, count)
     if failure is None and profile.scope is not None:
         walked = _walked(law, subject, profile.scope, count)
         if walked is not None:
@@ -94,7 +94,9 @@ def run_law(
         return _failed(law, failure, count, seconds)
     if count.inputs and count.refused == count.inputs:
         return LawResult(law, REFUSED, count.refusal, count.inputs, count.refused, 0.0, seconds)
-    return LawResult(law, *_held(count), count.inputs, count.refused, count.largest, seconds, covered=count.covered)
+    verdict, reason = _held(count)
+    reason = reason or law.note(subject)
+    return LawResult(law, verdict, reason, count.inputs, count.refused, count.largest, seconds, covered=count.covered)
 
 
 def _failed(law: Law, failure: LawFailure, count: _Count, seconds: float) -> LawResult:
@@ -154,8 +156,8 @@ def replay(law: Law, subject: Subject, plan: Plan) -> LawResult:
     return LawResult(law, verdict, reason, 1, failure=failure)
 
 
-def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
-    for plan in law.pinned(subject):
+def _pinned(law: Law, subject: Subject, profile: Profile, count: _Count) -> LawFailure | None:
+    for plan in [*law.pinned(subject), *(law.rare(subject) if profile.rare else [])]:
         try:
             _try(law, subject, plan, count)
         except LawFailure as failure:

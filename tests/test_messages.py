@@ -12,6 +12,7 @@ import pytest
 import culprits
 import culprits_paths
 import culprits_state
+import culprits_traced
 from judging import plugged, tried
 from relpos.conformance.diagnosis import Diagnosis, diagnose
 from relpos.conformance.judge import LawFailure, compare_within
@@ -30,10 +31,11 @@ CULPRITS = [
     ("L16", "exponent_unread"), ("L17", "scaled_at_once"), ("L18", "counted_in_dtype"), ("L19", "short_integers"),
     ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"), ("L21", "samples_mixed"), ("L22", "scores_formed"),
     ("L23", "NotSaved"), ("L24", "eight_keys_compiled"), ("L25", "whole_tiles"), ("L26", "even_only"),
+    ("L20", "weights_held"), ("L22", "KeptScores"), ("L24", "eight_keys_exported"), ("L24", "written_into_one"),
     ("L27", "later_keys_louder"), ("L28", "flag_alone"), ("L28", "UnbiasedInTraining"), ("L28", "fused_clipped"),
     ("L29", "scaled_twice"), ("L30", "counted_on"), ("L31", "cut_to_size"),
 ]  # fmt: skip
-WRONG = {**vars(culprits), **vars(culprits_paths), **vars(culprits_state)}
+WRONG = {**vars(culprits), **vars(culprits_paths), **vars(culprits_state), **vars(culprits_traced)}
 every_culprit = pytest.mark.parametrize(("name", "culprit"), CULPRITS, ids=[f"{law}-{name}" for law, name in CULPRITS])
 
 

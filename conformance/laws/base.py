@@ -35,6 +35,8 @@ class Law:
     exhausted  every input of a small scope, the smallest first; covers says in words what such a walk went through
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
+    rare       inputs that only the thorough profile pays for
+    note       what a pass does not cover on this machine, in a few words
     heavy      it measures or compiles, so the profiles below default leave it out unless it is asked for
     """
 
@@ -50,6 +52,8 @@ class Law:
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
     exhausted: Callable[[Subject, Scope], list[Plan]] = lambda subject, scope: []
     covers: Covers = lambda plans: ""
+    rare: Callable[[Subject], list[Plan]] = lambda subject: []
+    note: Callable[[Subject], str] = lambda subject: ""
     share: float = 1.0
     heavy: bool = False
 
