@@ -9,10 +9,15 @@ from relpos.conformance.laws.base import Law
 
 @dataclass(frozen=True)
 class Profile:
-    """A number of drawn inputs per law, before the law's own share; heavy: laws that measure or compile are tried as well."""
+    """A number of drawn inputs per law, before the law's own share.
+
+    steps   of each history, where what is drawn is a history (L4)
+    heavy   laws that measure or compile are tried as well
+    """
 
     name: str
     inputs: int
+    steps: int
     covers: str
     heavy: bool = False
 
@@ -28,10 +33,10 @@ class Profile:
 PROFILES = {
     p.name: p
     for p in (
-        Profile("smoke", 4, "seconds: does it run at all and is it roughly right"),
-        Profile("quick", 25, "every law, few inputs: what runs over all built-ins"),
-        Profile("default", 150, "about two minutes: what a stranger's implementation gets", heavy=True),
-        Profile("thorough", 1000, "for a release: rare inputs too", heavy=True),
+        Profile("smoke", 4, 3, "seconds: does it run at all and is it roughly right"),
+        Profile("quick", 25, 5, "every law, few inputs: what runs over all built-ins"),
+        Profile("default", 150, 8, "about two minutes: what a stranger's implementation gets", heavy=True),
+        Profile("thorough", 1000, 12, "for a release: rare inputs too", heavy=True),
     )
 }
 

@@ -7,8 +7,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, configuration, given, seed, settings, target
+from hypothesis import HealthCheck, Phase, Verbosity, configuration, given, seed, settings, target
 from hypothesis.errors import Flaky
+from hypothesis.stateful import run_state_machine_as_test
 
 from relpos.conformance.errors import AdapterError, Raised, Refused
 from relpos.conformance.judge import LawFailure
@@ -118,6 +119,7 @@ def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, cou
         return None
     repeat = settings(
         max_examples=tries,
+        stateful_step_count=profile.steps,
         derandomize=number is None,
         database=None,
         deadline=None,
@@ -125,22 +127,29 @@ def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, cou
         suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.nested_given),
         report_multiple_bugs=False,
         print_blob=False,
+        verbosity=Verbosity.quiet,
     )
-
-    def attempt(plan: Plan) -> None:
-        target(_try(law, subject, plan, count))
-
-    run = repeat(given(law.plans(subject))(attempt))
-    if number is not None:
-        run = seed(number)(run)
     try:
         with private_storage():
-            run()
+            _test(law, subject, repeat, number, count)()
     except LawFailure as failure:
         return failure
     except Flaky:
         return _flaky(count)
     return None
+
+
+def _test(law: Law, subject: Subject, repeat: settings, number: int | None, count: _Count) -> Callable[[], None]:
+    """What Hypothesis runs: a state machine for histories, a function of one plan otherwise."""
+    seeded = seed(number) if number is not None else (lambda run: run)
+    if law.machine is not None:
+        machine = seeded(law.machine(subject, lambda plan, work: _try(law, subject, plan, count, work)))
+        return lambda: run_state_machine_as_test(machine, settings=repeat)
+
+    def attempt(plan: Plan) -> None:
+        target(_try(law, subject, plan, count))
+
+    return seeded(repeat(given(law.plans(subject))(attempt)))
 
 
 def _phases(tries: int, shrink: bool) -> tuple[Phase, ...]:
@@ -168,12 +177,12 @@ def _flaky(count: _Count) -> LawFailure:
     return LawFailure(says, plan=count.best.plan, comparison=count.best.comparison, facts=count.best.facts)
 
 
-def _try(law: Law, subject: Subject, plan: Plan, count: _Count) -> float:
+def _try(law: Law, subject: Subject, plan: Plan, count: _Count, work: Callable[[], float] | None = None) -> float:
     count.inputs += 1
     if count.journal is not None:
         count.journal(law, plan)
     try:
-        largest = law.check(subject, plan)
+        largest = law.check(subject, plan) if work is None else work()
     except Refused as refusal:
         count.refused += 1
         count.refusal = str(refusal)

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
 
 from relpos.conformance.plan import Plan
 from relpos.conformance.subject import Subject
 
 Applies = Callable[[Subject], str | None]
 Claimed = Callable[[Subject], str | None]
+Attempt = Callable[[Plan, Callable[[], float]], float]  # notes the input, then does the work on it
+Machine = Callable[[Subject, Attempt], type[RuleBasedStateMachine]]
 
 
 def always(subject: Subject) -> None:
@@ -32,6 +35,7 @@ class Law:
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
     heavy     it measures or compiles, so the profiles below default leave it out unless it is asked for
+    machine   for inputs that are histories: a state machine that draws them step by step; `plans` then draws only the rest
     """
 
     name: str
@@ -44,6 +48,7 @@ class Law:
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
     share: float = 1.0
     heavy: bool = False
+    machine: Machine | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Laws hold functions: between processes they travel by name."""

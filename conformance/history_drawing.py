@@ -1,0 +1,142 @@
+"""What the calls of a history may be: at which inputs, in which modes, after which changes of the parameters."""
+
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from relpos.conformance.asks import LENGTHS, POSITIONS
+from relpos.conformance.history import owned
+from relpos.conformance.history_calls import extra_output
+from relpos.conformance.history_steps import UPDATES
+from relpos.conformance.laws.l20_gradient import LAW as GRADIENTS
+from relpos.conformance.placing import moved, within_reach
+from relpos.conformance.plan import Plan
+from relpos.conformance.settings import SIZES, legal, sized
+from relpos.conformance.strategies import plans
+from relpos.conformance.subject import Subject
+
+# Asked for when it is built, these tie an instance to one input.
+TIED = LENGTHS | POSITIONS | {"mask", "padding_mask", "sequence_length", "causal", "scale", "role"}
+SAME = ("settings", "heads", "kv_heads", "head_dim")
+
+
+@st.composite
+def modes(draw: st.DrawFn, subject: Subject) -> dict[str, Any]:
+    """How a call is made; the plain way is the simplest."""
+    how: dict[str, Any] = {"under": draw(st.sampled_from(("no_grad", "no_grad", *unders(subject))))}
+    if subject.kind == "decoder":
+        return {**how, "overwrite": draw(st.booleans())}
+    how["reused"] = draw(st.booleans())
+    how["train"] = subject.kind == "module" and draw(st.booleans())
+    if (more := extra_output(subject)) is not None:
+        how["more"] = draw(st.sampled_from((None, more)))
+    if elsewhere := other_devices(subject):
+        how["device"] = draw(st.sampled_from((None, *elsewhere)))
+    return how
+
+
+def unders(subject: Subject) -> tuple[str, ...]:
+    """The modes of a call that are claimed, besides the plain one."""
+    if subject.arrays != "torch":
+        return ()
+    half = {"bfloat16", "float16"} & set(subject.dtypes) or subject.level != "contribution"
+    cast = ("autocast",) if half and "float32" in subject.dtypes and "L18" not in subject.card.unclaimed else ()
+    trains = not (GRADIENTS.applies(subject) or GRADIENTS.claimed(subject) or GRADIENTS.name in subject.card.unclaimed)
+    return ("inference_mode", *(("training",) if trains else ()), *cast)
+
+
+def updates(subject: Subject) -> tuple[str, ...]:
+    """The ways in which parameters can change between calls."""
+    learned = set(subject.cls(**sized(subject.cls, subject.fixed)).parameters())
+    if learned and owned(subject):
+        return tuple(UPDATES)
+    handed = learned if "params" in subject.called_with.ours else learned & subject.called_with.ours
+    return tuple(UPDATES)[:2] if handed and subject.arrays == "torch" else ()
+
+
+def other_devices(subject: Subject) -> tuple[str, ...]:
+    """Devices it claims besides the one it is judged on, where they are there."""
+    there = ("cpu", *(("cuda",) if torch.cuda.is_available() else ()))
+    if subject.arrays != "torch" or _built_with(subject) & {"device", "params", *_learned(subject)}:
+        return ()
+    return tuple(d for d in subject.card.devices if d in there and d != torch.device(subject.device).type)
+
+
+def other_dtypes(subject: Subject, dtype: str) -> tuple[str, ...]:
+    """Dtypes that a call on the same instance may have instead: none where it was built for one, or from tensors of it."""
+    if _built_with(subject) & {"dtype", "params", *_learned(subject)}:
+        return ()
+    return tuple(d for d in subject.dtypes if d != dtype)
+
+
+@st.composite
+def nearby(draw: st.DrawFn, subject: Subject, base: Plan, before: Plan) -> Plan:
+    """An earlier call but for its place, its content, its dtype, or one setting: what was kept by too little is then stale."""
+    kinds = ["place", "content"]
+    kinds += ["dtype"] if other_dtypes(subject, before.dtype) else []
+    kinds += ["setting"] if subject.built_with is None and set(subject.free) - set(SIZES) else []
+    kind = draw(st.sampled_from(kinds))
+    if kind == "content" or _built_with(subject) & TIED:
+        return before.but(seed=before.seed + 1)
+    if kind == "dtype":
+        return before.but(dtype=draw(st.sampled_from(other_dtypes(subject, before.dtype))))
+    if kind == "setting":
+        return _otherwise_set(draw, subject, before)
+    return _within(subject, base, _elsewhere(draw, subject, before), before)
+
+
+@st.composite
+def others(draw: st.DrawFn, subject: Subject, base: Plan) -> Plan:
+    """Any other call that the instance can take."""
+    if _built_with(subject) & TIED:
+        return draw(nearby(subject, base, base))
+    if subject.built_with is None and draw(st.booleans()):
+        return draw(plans(subject, contents=("normal",)))
+    # On several axes positions lie inside a window that the settings say, so other positions need the same settings.
+    alike = subject.but(given={**subject.given, **base.settings}) if subject.on_grid else subject
+    plan = draw(plans(alike, contents=("normal",)))
+    plan = plan if plan.dtype in other_dtypes(subject, base.dtype) else plan.but(dtype=base.dtype)
+    if subject.kind == "decoder" and plan.query_length > 1:
+        first = draw(st.integers(1, plan.query_length - 1))
+        plan = plan.but(extra={"chunks": (first, plan.query_length - first)})
+    return _within(subject, base, plan, base)
+
+
+def _within(subject: Subject, base: Plan, plan: Plan, like: Plan) -> Plan:
+    """The plan where these settings are defined, of their sizes."""
+    same = subject.but(given={**subject.given, **like.settings})
+    return within_reach(same, plan.but(**{name: getattr(like, name) for name in SAME}))
+
+
+def _elsewhere(draw: st.DrawFn, subject: Subject, before: Plan) -> Plan:
+    """The same sizes at other positions."""
+    step = draw(st.integers(1, 3))
+    if before.query_positions is not None and before.key_positions is not None:
+        along = step if subject.one_length or subject.on_grid else draw(st.integers(0, 3))
+        return before.but(
+            query_positions=moved(before.query_positions, step), key_positions=moved(before.key_positions, along)
+        )
+    if subject.positions != "offset":
+        return before
+    if subject.level == "contribution" and subject.form in ("rotation", "embedding"):
+        return before.but(offset=before.offset + step)
+    return before.but(offset=max(before.key_length - before.query_length - step, 0))
+
+
+def _otherwise_set(draw: st.DrawFn, subject: Subject, before: Plan) -> Plan:
+    """The same call with one setting of another one."""
+    drawn = draw(plans(subject, contents=("normal",)))
+    name = draw(st.sampled_from(sorted(set(subject.free) - set(SIZES))))
+    settings = {**before.settings, name: drawn.settings.get(name, before.settings.get(name))}
+    if name not in drawn.settings or not legal(subject.cls, settings):
+        return before
+    return within_reach(subject.but(given={**subject.given, **settings}), before.but(settings=settings))
+
+
+def _built_with(subject: Subject) -> frozenset[str]:
+    return subject.built_with.ours if subject.built_with is not None else frozenset()
+
+
+def _learned(subject: Subject) -> tuple[str, ...]:
+    return tuple(subject.cls(**sized(subject.cls, subject.fixed)).parameters())
