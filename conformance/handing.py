@@ -31,7 +31,7 @@ class Hands:
         held = self.parameters.get(name) if self.kept else None
         if held is not None:
             made = held
-        elif self.reused and _fits(last := self._given.get(name), made):
+        elif self.reused and name not in self.parameters and _fits(last := self._given.get(name), made):
             made = _written(last, made)
         elif isinstance(made, torch.Tensor):
             made = made.clone()  # NumPy's memory may be the plan's own

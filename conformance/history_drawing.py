@@ -1,5 +1,6 @@
 """What the calls of a history may be: at which inputs, in which modes, after which changes of the parameters."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,19 +22,34 @@ TIED = LENGTHS | POSITIONS | {"mask", "padding_mask", "sequence_length", "causal
 SAME = ("settings", "heads", "kv_heads", "head_dim")
 
 
-@st.composite
-def modes(draw: st.DrawFn, subject: Subject) -> dict[str, Any]:
-    """How a call is made; the plain way is the simplest."""
-    how: dict[str, Any] = {"under": draw(st.sampled_from(("no_grad", "no_grad", *unders(subject))))}
-    if subject.kind == "decoder":
-        return {**how, "overwrite": draw(st.booleans())}
-    how["reused"] = draw(st.booleans())
-    how["train"] = subject.kind == "module" and draw(st.booleans())
-    if (more := extra_output(subject)) is not None:
-        how["more"] = draw(st.sampled_from((None, more)))
-    if elsewhere := other_devices(subject):
-        how["device"] = draw(st.sampled_from((None, *elsewhere)))
-    return how
+@dataclass(frozen=True)
+class Choices:
+    """What the histories of a subject choose from: modes of a call, updates, options for more output, devices."""
+
+    subject: Subject
+    unders: tuple[str, ...]
+    updates: tuple[str, ...]
+    more: str | None
+    devices: tuple[str, ...]
+
+    @classmethod
+    def of(cls, subject: Subject) -> "Choices":
+        """The choices of a subject."""
+        return cls(subject, unders(subject), updates(subject), extra_output(subject), other_devices(subject))
+
+    def modes(self) -> st.SearchStrategy[dict[str, Any]]:
+        """How a call is made; the plain way is the simplest."""
+        under = st.sampled_from(("no_grad", "no_grad", *self.unders))
+        if self.subject.kind == "decoder":
+            return st.fixed_dictionaries({"under": under, "overwrite": st.booleans()})
+        how: dict[str, st.SearchStrategy[Any]] = {"under": under, "reused": st.booleans()}
+        if self.subject.kind == "module":
+            how["train"] = st.booleans()
+        if self.more is not None:
+            how["more"] = st.sampled_from((None, self.more))
+        if self.devices:
+            how["device"] = st.sampled_from((None, *self.devices))
+        return st.fixed_dictionaries(how)
 
 
 def unders(subject: Subject) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from relpos.conformance.history import History
-from relpos.conformance.history_drawing import modes, nearby, others, updates
+from relpos.conformance.history_drawing import Choices, nearby, others
 from relpos.conformance.history_steps import BESIDE, OVERWRITE, Step, call, plan_of
 from relpos.conformance.laws.base import Attempt
 from relpos.conformance.plan import Plan
@@ -21,6 +21,8 @@ class HistoryMachine(RuleBasedStateMachine):
     """One history of one subject; `attempt` notes every step before it is made."""
 
     subject: ClassVar[Subject]
+    choices: ClassVar[Choices]
+    modes: ClassVar[st.SearchStrategy[dict[str, Any]]]
     attempt: ClassVar[Callable[..., float]]
 
     def __init__(self) -> None:
@@ -33,32 +35,32 @@ class HistoryMachine(RuleBasedStateMachine):
         """A first call on a new instance."""
         self.base = data.draw(plans(self.subject, contents=("normal",)))
         self.attempt(self.base, self._open)
-        self._call(data, data.draw(modes(self.subject)), self.base)
+        self._call(data, data.draw(self.modes), self.base)
 
     @rule(data=st.data())
     def elsewhere(self, data: st.DataObject) -> None:
         """A call that is like an earlier one but for a single thing."""
         before = plan_of(self.base, data.draw(st.sampled_from(self.calls)))
         plan = data.draw(nearby(self.subject, self.base, before))
-        self._call(data, data.draw(modes(self.subject)), plan)
+        self._call(data, data.draw(self.modes), plan)
 
     @rule(data=st.data())
     def other(self, data: st.DataObject) -> None:
         """A call at other lengths, positions, content, dtype, mask, scale."""
         plan = data.draw(others(self.subject, self.base))
-        self._call(data, data.draw(modes(self.subject)), plan)
+        self._call(data, data.draw(self.modes), plan)
 
     @rule(data=st.data())
     def again(self, data: st.DataObject) -> None:
         """An earlier call once more."""
         before = plan_of(self.base, data.draw(st.sampled_from(self.calls)))
-        self._call(data, data.draw(modes(self.subject)), before)
+        self._call(data, data.draw(self.modes), before)
 
-    @precondition(lambda self: updates(self.subject))
+    @precondition(lambda self: self.choices.updates)
     @rule(data=st.data(), seed=SEEDS)
     def update(self, data: st.DataObject, seed: int) -> None:
         """Other numbers in the same parameters."""
-        self._take({"do": data.draw(st.sampled_from(updates(self.subject))), "seed": seed})
+        self._take({"do": data.draw(st.sampled_from(self.choices.updates)), "seed": seed})
 
     @precondition(lambda self: self.subject.kind != "decoder")
     @rule()
@@ -91,4 +93,6 @@ class HistoryMachine(RuleBasedStateMachine):
 
 def machine(subject: Subject, attempt: Attempt) -> type[HistoryMachine]:
     """The machine of one subject."""
-    return type("Histories", (HistoryMachine,), {"subject": subject, "attempt": staticmethod(attempt)})
+    choices = Choices.of(subject)
+    own = {"subject": subject, "choices": choices, "modes": choices.modes(), "attempt": staticmethod(attempt)}
+    return type("Histories", (HistoryMachine,), own)
