@@ -13,7 +13,7 @@ from relpos.conformance.history_steps import UPDATES
 from relpos.conformance.laws.l20_gradient import LAW as GRADIENTS
 from relpos.conformance.placing import moved, within_reach
 from relpos.conformance.plan import Plan
-from relpos.conformance.settings import SIZES, legal, sized
+from relpos.conformance.settings import SIZES, choices, legal, sized
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 
@@ -87,7 +87,7 @@ def other_dtypes(subject: Subject, dtype: str) -> tuple[str, ...]:
 
 
 @st.composite
-def nearby(draw: st.DrawFn, subject: Subject, base: Plan, before: Plan) -> Plan:
+def nearby(draw: st.DrawFn, subject: Subject, before: Plan) -> Plan:
     """An earlier call but for its place, its content, its dtype, or one setting: what was kept by too little is then stale."""
     kinds = ["place", "content"]
     kinds += ["dtype"] if other_dtypes(subject, before.dtype) else []
@@ -98,15 +98,15 @@ def nearby(draw: st.DrawFn, subject: Subject, base: Plan, before: Plan) -> Plan:
     if kind == "dtype":
         return before.but(dtype=draw(st.sampled_from(other_dtypes(subject, before.dtype))))
     if kind == "setting":
-        return _otherwise_set(draw, subject, before)
-    return _within(subject, base, _elsewhere(draw, subject, before), before)
+        return draw(st.sampled_from(otherwise_set(subject, before) or (before,)))
+    return moved_on(subject, before, draw(st.integers(1, 3)), draw(st.integers(0, 3)))
 
 
 @st.composite
 def others(draw: st.DrawFn, subject: Subject, base: Plan) -> Plan:
     """Any other call that the instance can take."""
     if _built_with(subject) & TIED:
-        return draw(nearby(subject, base, base))
+        return draw(nearby(subject, base))
     if subject.built_with is None and draw(st.booleans()):
         return draw(plans(subject, contents=("normal",)))
     # On several axes positions lie inside a window that the settings say, so other positions need the same settings.
@@ -116,38 +116,43 @@ def others(draw: st.DrawFn, subject: Subject, base: Plan) -> Plan:
     if subject.kind == "decoder" and plan.query_length > 1:
         first = draw(st.integers(1, plan.query_length - 1))
         plan = plan.but(extra={"chunks": (first, plan.query_length - first)})
-    return _within(subject, base, plan, base)
+    return _within(subject, plan, base)
 
 
-def _within(subject: Subject, base: Plan, plan: Plan, like: Plan) -> Plan:
+def _within(subject: Subject, plan: Plan, like: Plan) -> Plan:
     """The plan where these settings are defined, of their sizes."""
     same = subject.but(given={**subject.given, **like.settings})
     return within_reach(same, plan.but(**{name: getattr(like, name) for name in SAME}))
 
 
-def _elsewhere(draw: st.DrawFn, subject: Subject, before: Plan) -> Plan:
-    """The same sizes at other positions."""
-    step = draw(st.integers(1, 3))
-    if before.query_positions is not None and before.key_positions is not None:
-        along = step if subject.one_length or subject.on_grid else draw(st.integers(0, 3))
-        return before.but(
-            query_positions=moved(before.query_positions, step), key_positions=moved(before.key_positions, along)
-        )
-    if subject.positions != "offset":
-        return before
-    if subject.level == "contribution" and subject.form in ("rotation", "embedding"):
-        return before.but(offset=before.offset + step)
-    return before.but(offset=max(before.key_length - before.query_length - step, 0))
+def moved_on(subject: Subject, plan: Plan, step: int, along: int = 0) -> Plan:
+    """The same sizes at other positions: queries by a step, keys by another where they need not go together."""
+    if _built_with(subject) & TIED:
+        return plan
+    if plan.query_positions is not None and plan.key_positions is not None:
+        along = step if subject.one_length or subject.on_grid else along
+        other = plan.but(query_positions=moved(plan.query_positions, step), key_positions=moved(plan.key_positions, along))
+    elif subject.positions != "offset":
+        return plan
+    elif subject.level == "contribution" and subject.form in ("rotation", "embedding"):
+        other = plan.but(offset=plan.offset + step)
+    else:
+        other = plan.but(offset=max(plan.key_length - plan.query_length - step, 0))
+    return _within(subject, other, plan)
 
 
-def _otherwise_set(draw: st.DrawFn, subject: Subject, before: Plan) -> Plan:
-    """The same call with one setting of another one."""
-    drawn = draw(plans(subject, contents=("normal",)))
-    name = draw(st.sampled_from(sorted(set(subject.free) - set(SIZES))))
-    settings = {**before.settings, name: drawn.settings.get(name, before.settings.get(name))}
-    if name not in drawn.settings or not legal(subject.cls, settings):
-        return before
-    return within_reach(subject.but(given={**subject.given, **settings}), before.but(settings=settings))
+def otherwise_set(subject: Subject, plan: Plan) -> list[Plan]:
+    """The same call under other settings, each with one that is free changed."""
+    options = {**choices(subject.cls), **getattr(subject.cls, "draws", {})}
+    now, found = subject.cls(**plan.settings), []
+    for name in sorted(set(subject.free) - set(SIZES)):
+        for value in options.get(name, ()):
+            settings = {**plan.settings, name: value}
+            if value != getattr(now, name) and legal(subject.cls, settings):
+                same = subject.but(given={**subject.given, **settings})
+                found.append(within_reach(same, plan.but(settings=settings)))
+                break
+    return found
 
 
 def _built_with(subject: Subject) -> frozenset[str]:

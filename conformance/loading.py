@@ -28,11 +28,12 @@ def load(spec: str) -> Any:
 def reload(spec: str, target: Any) -> Any:
     """A copy of a function whose module has just been run afresh, caches empty; None where that cannot be done."""
     file = getattr(sys.modules.get(getattr(target, "__module__", "")), "__file__", None)
-    if file is None or ":" not in spec:
+    if file is None:
         return None
+    name = spec.rsplit(":", 1)[1] if ":" in spec else getattr(target, "__qualname__", "")
     try:
         fresh = _execute(Path(file), target.__module__, register=False)
-        return _attribute(fresh, spec.rsplit(":", 1)[1], spec)
+        return _attribute(fresh, name, spec)
     except (Exception, SystemExit):  # noqa: BLE001 - a module that cannot run twice is no fault of the function
         return None
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from relpos.conformance.expected import scale_of
+from relpos.conformance.faults import kept
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
@@ -230,6 +231,7 @@ FAULTS = (
     Planted("bias-max-unread", "bias_max taken and not read", "L16", bias_max_unread, settings=SYMMETRIC),
     Planted("kept-by-length", "a bias kept by its shape, whatever the offset", "L4", KeptByLength, cases=("B010",),
         settings=SYMMETRIC),
+    *kept.ALIBI,
     Planted("aliased", "its cache handed out", "L4", Aliased, settings=SYMMETRIC),
     Planted("interpolated", "slopes divided at every call", "L4", Interpolated, settings=SYMMETRIC),
     Planted("first-rank", "the slopes of the first rank on every rank", "L9", first_rank, cases=("B016",), settings=SYMMETRIC),

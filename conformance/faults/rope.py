@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from relpos.conformance.faults import rope_scaling
+from relpos.conformance.faults import kept, rope_scaling
 from relpos.conformance.faults.api import Fault, Planted
 from relpos.conformance.faults.turning import changed, series, turning
 from relpos.conformance.plan import Inputs
@@ -217,6 +217,7 @@ FAULTS = (
     Planted("detached", "no gradient for the input", "L20", detached, settings=HALF),
     Planted("gradient-not-turned", "a gradient that is not turned back", "L20", gradient_not_turned, cases=("B132",),
         settings=HALF),
+    *kept.ROPE,
     *rope_scaling.FAULTS,
 )
 # fmt: on

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from relpos.conformance.faults import kept
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.faults.tables import of_tables, read
 from relpos.conformance.plan import Inputs
@@ -161,5 +162,8 @@ FAULTS = (
         read(_looks_both_ways, lambda table, r: table[r]), cases=("B008",), settings=AS_PUBLISHED),
     Planted("divided", "1/√D on q·k", "L29", divided, settings=UNSCALED),
     *of_tables(rows, AS_PUBLISHED),
+    *kept.of_tables(rows, AS_PUBLISHED),
+    Planted("asked-for-weights", "weights taken for the bias once they were asked for", "L4", kept.asked_for_weights(rows),
+        cases=("B027",), settings=AS_PUBLISHED),
 )
 # fmt: on
