@@ -43,7 +43,14 @@ class Provider:
     """Provides every name of the contract for one call; tensors are made once, so that gradients can be read from them."""
 
     def __init__(
-        self, inputs: Inputs, card: Card, *, arrays: str, device: str, wanted: frozenset[str] = frozenset(), hand: Hand = as_made
+        self,
+        inputs: Inputs,
+        card: Card,
+        *,
+        arrays: str,
+        device: str,
+        wanted: frozenset[str] = frozenset(),
+        hand: Hand = as_made,
     ) -> None:
         self.inputs, self.card, self.arrays, self.device, self.wanted, self.hand = inputs, card, arrays, device, wanted, hand
         self.role = "query"

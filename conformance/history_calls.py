@@ -21,7 +21,15 @@ from relpos.conformance.reading import to_numpy
 from relpos.conformance.subject import Subject
 
 # Options that ask for something beside the answer, as layers call them.
-MORE = ("need_weights", "output_attentions", "return_weights", "return_attention", "return_attn", "return_scores", "return_bias")
+MORE = (
+    "need_weights",
+    "output_attentions",
+    "return_weights",
+    "return_attention",
+    "return_attn",
+    "return_scores",
+    "return_bias",
+)
 LAID_OUT = ("q", "k", "v", "x of the query", "x of the key")
 
 

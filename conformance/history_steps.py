@@ -8,7 +8,7 @@
 A call's plan holds what differs from the plan of the history; nothing said means no_grad, eval mode and new tensors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -55,6 +55,32 @@ def checked(step: Step) -> str:
         there = f"`do` one of {', '.join((CALL, BESIDE, OVERWRITE, *UPDATES))} and `under` one of {', '.join(UNDER)}"
         raise UsageError(f"--case: a step of the history has {there}; got {dict(step)}.")
     return str(do)
+
+
+def shorter(plan: Plan) -> Iterator[Plan]:
+    """The same history told from its first call, without one step, with one call made in a plainer way or changed less."""
+    steps = tuple(plan.extra.get("steps", ()))
+    if steps and steps[0].get("plan"):
+        yield _rebased(plan, steps)
+    for n in range(len(steps)):
+        yield plan.but(extra={"steps": (*steps[:n], *steps[n + 1 :])})
+    for n, step in enumerate(steps):
+        for name in sorted(set(step) - {"do", "seed"}):
+            plainer = {key: value for key, value in step.items() if key != name}
+            yield plan.but(extra={"steps": (*steps[:n], plainer, *steps[n + 1 :])})
+        for name in sorted(step.get("plan", {})):
+            less = {**step, "plan": {key: value for key, value in step["plan"].items() if key != name}}
+            yield plan.but(extra={"steps": (*steps[:n], less, *steps[n + 1 :])})
+
+
+def _rebased(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+    base, old = plan_of(plan, steps[0]), plan.but(extra={})
+    told = []
+    for step in steps:
+        how = {key: value for key, value in step.items() if key not in ("do", "plan")}
+        calls = step["do"] in (CALL, BESIDE)
+        told.append(call(base, plan_of(old, step), do=step["do"], **how) if calls else step)
+    return base.but(extra={"steps": tuple(told)})
 
 
 def told(base: Plan, steps: Sequence[Step]) -> str:

@@ -73,7 +73,12 @@ def run_law(
     if failure is None or shrink:
         # A drawn input is shrunk, so it tells more than a pinned one.
         failure = _drawn(law, subject, profile, seed_number, count, shrink) or failure
-    if failure is not None and shrink:
+    if failure is not None and shrink and law.shorter is not None:
+        # To shrink whole histories takes minutes: first the steps that do nothing go, then the sizes are shrunk.
+        failure = _shortened(law, subject, failure, count)
+        again = _drawn(law, subject, profile, seed_number, count, shrink, failure.plan.extra)
+        failure = failure if again is None else _shortened(law, subject, again, count)
+    elif failure is not None and shrink:
         # Sizes that were raised to differ shrink badly; if equal ones fail too, they fail smaller.
         again = _drawn(law, subject.but(spread=False), profile, seed_number, count, shrink)
         failure = min(filter(None, (failure, again)), key=_weight)
@@ -84,6 +89,17 @@ def run_law(
     if count.inputs and count.refused == count.inputs:
         return LawResult(law, REFUSED, count.refusal, count.inputs, count.refused, 0.0, seconds)
     return LawResult(law, PASS, "", count.inputs, count.refused, count.largest, seconds)
+
+
+def _shortened(law: Law, subject: Subject, failure: LawFailure, count: _Count) -> LawFailure:
+    """The first shorter input that fails as well, and so on until none does."""
+    assert law.shorter is not None
+    for plan in law.shorter(failure.plan):
+        try:
+            _try(law, subject, plan, count)
+        except LawFailure as shorter:
+            return _shortened(law, subject, shorter, count)
+    return failure
 
 
 def _weight(failure: LawFailure) -> tuple[int, int]:
@@ -113,7 +129,10 @@ def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
     return None
 
 
-def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, count: _Count, shrink: bool) -> LawFailure | None:
+def _drawn(
+    law: Law, subject: Subject, profile: Profile, number: int | None, count: _Count, shrink: bool, extra: Any = None
+) -> LawFailure | None:
+    """The failure that Hypothesis finds; with `extra`, of the law's plans with these steps of a history."""
     tries = profile.inputs_for(law)
     if tries == 0:
         return None
@@ -123,7 +142,7 @@ def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, cou
         derandomize=number is None,
         database=None,
         deadline=None,
-        phases=_phases(tries, shrink),
+        phases=_phases(tries, shrink and (law.machine is None or extra is not None)),
         suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.nested_given),
         report_multiple_bugs=False,
         print_blob=False,
@@ -131,25 +150,41 @@ def _drawn(law: Law, subject: Subject, profile: Profile, number: int | None, cou
     )
     try:
         with private_storage():
-            _test(law, subject, repeat, number, count)()
+            _test(law, subject, repeat, number, count, extra)()
     except LawFailure as failure:
         return failure
     except Flaky:
-        return _flaky(count)
+        return _flaky(count) if extra is None else None
     return None
 
 
-def _test(law: Law, subject: Subject, repeat: settings, number: int | None, count: _Count) -> Callable[[], None]:
+def _test(
+    law: Law, subject: Subject, repeat: settings, number: int | None, count: _Count, extra: Any = None
+) -> Callable[[], None]:
     """What Hypothesis runs: a state machine for histories, a function of one plan otherwise."""
     seeded = seed(number) if number is not None else (lambda run: run)
-    if law.machine is not None:
+    if law.machine is not None and extra is None:
         machine = seeded(law.machine(subject, lambda plan, work: _try(law, subject, plan, count, work)))
         return lambda: run_state_machine_as_test(machine, settings=repeat)
 
     def attempt(plan: Plan) -> None:
-        target(_try(law, subject, plan, count))
+        if extra is None:
+            target(_try(law, subject, plan, count))
+        else:
+            plan = plan.but(extra=extra)
+            _try(law, subject, plan, count, lambda: _where_it_fits(law, subject, plan))
 
     return seeded(repeat(given(law.plans(subject))(attempt)))
+
+
+def _where_it_fits(law: Law, subject: Subject, plan: Plan) -> float:
+    """The steps of one history on another input, which they need not fit."""
+    try:
+        return law.check(subject, plan)
+    except LawFailure:
+        raise
+    except Exception:  # noqa: BLE001 - then it is not a smaller form of that history
+        return 0.0
 
 
 def _phases(tries: int, shrink: bool) -> tuple[Phase, ...]:

@@ -90,7 +90,7 @@ class KeptInEval(nn.Module):
         size = (query_length, key_length, offset)
         if size in self.kept and not self.training:
             return self.kept[size].clone()
-        distance = torch.arange(key_length) - torch.arange(offset, offset + query_length)[:, None]
+        distance = torch.arange(offset, offset + query_length)[:, None] - torch.arange(key_length)
         bias = self.table[distance.clamp(-2, 2) + 2].permute(2, 0, 1)
         if not self.training and not torch.is_grad_enabled():
             self.kept[size] = bias.clone()

@@ -1,6 +1,6 @@
 """A law is a named object: one sentence, the subjects it applies to, and a check of one drawn input."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ class Law:
     share      how many of a profile's examples it needs, as a fraction
     heavy     it measures or compiles, so the profiles below default leave it out unless it is asked for
     machine   for inputs that are histories: a state machine that draws them step by step; `plans` then draws only the rest
+    shorter   what such an input may be without: a history that Hypothesis has shrunk still has steps that do nothing
     """
 
     name: str
@@ -49,6 +50,7 @@ class Law:
     share: float = 1.0
     heavy: bool = False
     machine: Machine | None = None
+    shorter: Callable[[Plan], Iterable[Plan]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Laws hold functions: between processes they travel by name."""
