@@ -147,6 +147,8 @@ def otherwise_set(subject: Subject, plan: Plan) -> list[Plan]:
     now, found = subject.cls(**plan.settings), []
     for name in sorted(set(subject.free) - set(SIZES)):
         for value in options.get(name, ()):
+            if subject.on_grid and not isinstance(value, str):
+                continue  # a window of another size has no such positions
             settings = {**plan.settings, name: value}
             if value != getattr(now, name) and legal(subject.cls, settings):
                 same = subject.but(given={**subject.given, **settings})
