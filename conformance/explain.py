@@ -15,7 +15,7 @@ from relpos.conformance.loading import load
 from relpos.conformance.message import headline
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import PROFILES
-from relpos.conformance.runner import private_storage
+from relpos.conformance.searching import private_storage
 from relpos.conformance.subject import Subject, plug_in
 from relpos.spec.registry import schemes, settings_class
 

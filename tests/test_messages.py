@@ -24,9 +24,10 @@ from relpos.conformance.runner import FAIL, replay
 FILE = Path(__file__).with_name("failure_messages.txt")
 CULPRITS = [
     ("L1", "clipped"), ("L1", "two_mistakes"), ("L1", "unheard_of"), ("L2", "first_query_differs"),
-    ("L3", "offset_lost"), ("L4", "Kept"), ("L4", "HandsOut"), ("L4", "writes_into_q"), ("L5", "first_key_open"),
-    ("L6", "key_only"), ("L7", "wrong_corner"), ("L8", "uniform_when_empty"), ("L8", "nan_when_empty"),
-    ("L8", "poisoned"), ("L9", "first_rank"), ("L10", "geometric"), ("L11", "rewarded"), ("L11", "exchanged"),
+    ("L3", "offset_lost"), ("L4", "Kept"), ("L4", "HandsOut"), ("L4", "writes_into_q"), ("L4", "KeptInEval"),
+    ("L5", "first_key_open"), ("L6", "key_only"), ("L7", "wrong_corner"), ("L8", "uniform_when_empty"),
+    ("L8", "nan_when_empty"), ("L8", "poisoned"),
+    ("L9", "first_rank"), ("L10", "geometric"), ("L11", "rewarded"), ("L11", "exchanged"),
     ("L12", "last_bucket_late"), ("L13", "height_for_width"), ("L14", "lengthened"), ("L15", "other_frequencies"),
     ("L16", "exponent_unread"), ("L17", "scaled_at_once"), ("L18", "counted_in_dtype"), ("L19", "short_integers"),
     ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"), ("L21", "samples_mixed"), ("L22", "scores_formed"),

@@ -7,6 +7,7 @@ from math import ceil, log2, sqrt
 import numpy as np
 
 from relpos.conformance.expected import scale_of
+from relpos.conformance.faults import caches
 from relpos.conformance.faults.alibi_paths import PATHS
 from relpos.conformance.faults.alibi_planted import PLANTED, SYMMETRIC
 from relpos.conformance.faults.api import Fault, Planted, Wrong
@@ -123,5 +124,6 @@ FAULTS: tuple[Fault | Planted, ...] = (
     *PLANTED,
     *PATHS,
     *OF_ALIBI,
+    *caches.ALIBI,
 )
 # fmt: on
