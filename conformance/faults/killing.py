@@ -12,12 +12,10 @@ from relpos.conformance.laws import law
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.planting import plant
-from relpos.conformance.profiles import profile
+from relpos.conformance.profiles import Profile
 from relpos.conformance.runner import FAIL, replay
 from relpos.conformance.searching import Count, drawn
 from relpos.conformance.subject import Subject
-
-AS_USERS = "default"  # the profile that an implementation of theirs gets
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def kill(cell: Cell, blocks: tuple[str, ...], pinned: Attempt | None = None) -> 
         if pinned.killed:
             found[block] = [try_pinned(one, subject) for _ in numbers]
         else:
-            found[block] = [_after(pinned, try_drawn(one, subject, number)) for number in numbers]
+            found[block] = [_after(pinned, try_drawn(one, subject, cell.profile, number)) for number in numbers]
     return found
 
 
@@ -61,17 +59,17 @@ def try_pinned(one: Law, subject: Subject) -> Attempt:
     return Attempt(inputs, False, perf_counter() - started)
 
 
-def try_drawn(one: Law, subject: Subject, number: int) -> Attempt:
+def try_drawn(one: Law, subject: Subject, depth: Profile, number: int) -> Attempt:
     """Inputs drawn from a seed, until one kills; a step of a history is an input."""
-    started, (seen, killed) = perf_counter(), drawn_until(one, subject, number)
+    started, (seen, killed) = perf_counter(), drawn_until(one, subject, depth, number)
     return Attempt(len(seen), killed, perf_counter() - started)
 
 
-def drawn_until(one: Law, subject: Subject, number: int) -> tuple[list[Plan], bool]:
+def drawn_until(one: Law, subject: Subject, depth: Profile, number: int) -> tuple[list[Plan], bool]:
     """The drawn inputs up to the first that kills, and whether one does. Nothing is climbed or shrunk."""
     seen: list[Plan] = []
     count = Count(journal=lambda law, plan: seen.append(plan))
-    failure = drawn(one, subject, profile(AS_USERS), number, count, shrink=False, climb=False)
+    failure = drawn(one, subject, depth, number, count, shrink=False, climb=False)
     if failure is None:
         return seen, False
     return seen[: seen.index(failure.plan) + 1], True  # it comes a second time when Hypothesis reports it
