@@ -28,6 +28,8 @@ def reduced(law: Law, subject: Subject, failure: LawFailure, count: Count, *, tr
     if law.heavy:
         return failure
     right, seen = _right(law, subject), {failure.plan.to_json()}
+    if not _fair(law, right, failure.plan):
+        right = None  # what it cannot answer as asked, such as in half precision, it cannot witness
     while tries > 0:
         for plan in smaller(subject, failure.plan):
             told = plan.to_json()

@@ -12,11 +12,13 @@ from relpos.conformance import grids
 from relpos.conformance.placing import flat, moved, within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES, legal, smallest
+from relpos.conformance.smaller_laid import laid_out_by, less
 from relpos.conformance.subject import Subject
 
 # Extras beside which numbers of queries and keys are free, and those beside which both must stay equal.
-APART = {"shift", "axis", "subset", "second", "computed", "option", "value", "mode", "end", "way"}
-EQUAL = {"pad", "side", "ranks", "order"}
+APART = {"shift", "axis", "subset", "second", "computed", "option", "value", "mode", "end", "way", "heads"}
+EQUAL = {"pad", "side", "ranks", "order", "longer"}
+COUNTS = {"pad": 1, "ranks": 2, "longer": 1}  # of tokens, ranks, tokens, and how few there may be
 ANCHORED = {"end", "mode"}  # laws of positions far away: those stay where they are
 WHOLE = {"calls", "small"}  # several inputs in one: none of their sizes is free
 PLAIN: dict[str, Any] = {"content": "normal", "mask": "none", "scale": None, "context_length": None, "seed": 0}
@@ -35,17 +37,11 @@ def smaller(subject: Subject, plan: Plan) -> Iterator[Plan]:
 
 def _sizes(subject: Subject, plan: Plan) -> Iterator[Plan]:
     yield from _heads(subject, plan)
-    for n in _less(plan.batch, 1):
+    for n in less(plan.batch, 1):
         yield plan.but(batch=n, query_positions=_rows(subject, plan.query_positions, n),
                        key_positions=_rows(subject, plan.key_positions, n))  # fmt: skip
     yield from _lengths(subject, plan)
     yield from _widths(subject, plan)
-
-
-def _less(size: int, least: int, step: int = 1) -> list[int]:
-    """The least, half, one step less, all of them smaller than the size."""
-    half = size // 2 // step * step
-    return list(dict.fromkeys(n for n in (least, half, size - step) if least <= n < size))
 
 
 def _heads(subject: Subject, plan: Plan) -> Iterator[Plan]:
@@ -53,10 +49,8 @@ def _heads(subject: Subject, plan: Plan) -> Iterator[Plan]:
         yield plan.but(kv_heads=None)
     if "num_heads" in subject.fixed:
         return
-    for n in _less(plan.heads, 1):
-        shard = tuple(h for h in plan.extra.get("heads", ()) if h < n)
-        if "heads" in plan.extra and not shard:
-            continue
+    for n in less(plan.heads, 1):
+        shard = ("heads" in plan.extra) and (tuple(h for h in plan.extra["heads"] if h < n) or (n - 1,))
         extra = {**plan.extra, "heads": shard} if shard else plan.extra
         groups = plan.kv_heads if plan.kv_heads is None or n % plan.kv_heads == 0 else 1
         yield plan.but(heads=n, kv_heads=groups, extra=extra, settings=_sized(subject, plan, "heads", n))
@@ -65,7 +59,7 @@ def _heads(subject: Subject, plan: Plan) -> Iterator[Plan]:
 def _widths(subject: Subject, plan: Plan) -> Iterator[Plan]:
     if {"head_dim", "embed_dim"} & set(subject.fixed) or {"reach", "nearest"} & set(plan.extra):
         return
-    for n in (1, *_less(plan.head_dim, 2, 2)):
+    for n in (1, *less(plan.head_dim, 2, 2)):
         if n == 1 and (plan.head_dim == 1 or subject.form in ("rotation", "embedding")):
             continue
         yield plan.but(head_dim=n, settings=_sized(subject, plan, "head_dim", n))
@@ -93,18 +87,15 @@ def _per_sample(subject: Subject, positions: tuple | None) -> bool:
 
 def _lengths(subject: Subject, plan: Plan) -> Iterator[Plan]:
     extras = set(plan.extra)
-    if plan.grid is not None or (subject.on_grid and extras <= APART):
+    if plan.grid is not None or ("source_window" not in extras and subject.on_grid and extras <= APART):
         yield from _windows(subject, plan)
     if plan.grid is not None:
         return
-    if extras == {"pad", "side"} and plan.extra["pad"] > 1:
-        yield from (plan.but(extra={**plan.extra, "pad": n}) for n in _less(plan.extra["pad"], 1))
-    if extras == {"ranks", "order"} and plan.extra["ranks"] > 2:
-        yield plan.but(extra={**plan.extra, "ranks": 2})
-    if extras <= {"chunks", "memory"} and "chunks" in extras and not subject.on_grid:
-        yield from _chunks(plan)
-    elif "reach" in extras:
-        yield from _reaches(plan)
+    for name, least in COUNTS.items():
+        if name in extras:
+            yield from (plan.but(extra={**plan.extra, name: n}) for n in less(plan.extra[name], least))
+    if rule := laid_out_by(extras):
+        yield from () if subject.on_grid and "source_window" not in extras else rule(subject, plan)
     elif extras <= APART | EQUAL:
         yield from _shorter(subject, plan, together=bool(extras & EQUAL))
 
@@ -113,51 +104,15 @@ def _windows(subject: Subject, plan: Plan) -> Iterator[Plan]:
     if plan.grid is not None and "grid" in subject.asks:
         settings = subject.cls(**plan.settings)
         for axis, side in enumerate(plan.grid):
-            shapes = [tuple(n if a == axis else s for a, s in enumerate(plan.grid)) for n in _less(side, 1)]
+            shapes = [tuple(n if a == axis else s for a, s in enumerate(plan.grid)) for n in less(side, 1)]
             yield from (plan.but(**grids.whole(settings, shape)) for shape in shapes)
     if "window_size" not in subject.free or plan.query_positions is not None:
         return
     for axis, side in enumerate(plan.settings["window_size"]):
-        for n in _less(side, 1):
+        for n in less(side, 1):
             window = tuple(n if a == axis else s for a, s in enumerate(plan.settings["window_size"]))
             if legal(subject.cls, {**plan.settings, "window_size": window}):
                 yield grids.at(subject, plan, window_size=window)
-
-
-def _chunks(plan: Plan) -> Iterator[Plan]:
-    """Chunks left out or made shorter; memory left out."""
-    chunks = plan.extra["chunks"]
-    for n, size in enumerate(chunks):
-        for left in ((), *((m,) for m in _less(size, 1))):
-            fewer = (*chunks[:n], *left, *chunks[n + 1 :])
-            if fewer:
-                yield _cut(plan, size - sum(left)).but(extra={**plan.extra, "chunks": fewer})
-    if memory := plan.extra.get("memory", 0):
-        keys, queries = plan.key_positions, plan.query_positions
-        yield plan.but(
-            key_length=plan.key_length - memory, offset=max(plan.offset - memory, 0), extra={"chunks": chunks},
-            key_positions=keys and keys[:-memory], query_positions=queries and moved(queries, -memory),
-        )  # fmt: skip
-
-
-def _cut(plan: Plan, by: int) -> Plan:
-    """The plan without its last tokens."""
-    keys, queries = plan.key_positions, plan.query_positions
-    return plan.but(
-        query_length=plan.query_length - by, key_length=plan.key_length - by,
-        key_positions=keys and keys[:-by], query_positions=queries and queries[:-by],
-    )  # fmt: skip
-
-
-def _reaches(plan: Plan) -> Iterator[Plan]:
-    """Keys up to another distance, on both sides of one query or as far as there are queries."""
-    reach, start, square = plan.extra["reach"], plan.extra["start"], plan.query_length > 1
-    for n in (*(2**p for p in range(9) if 2**p < reach), reach - 1):
-        if 0 < n < reach:
-            lengths = {"query_length": n + 1, "key_length": n + 1} if square else {"key_length": 2 * n + 1}
-            yield plan.but(extra={**plan.extra, "reach": n}, **lengths)
-    if start:
-        yield plan.but(extra={**plan.extra, "start": 0})
 
 
 def _shorter(subject: Subject, plan: Plan, *, together: bool) -> Iterator[Plan]:
@@ -179,7 +134,7 @@ def _shorter(subject: Subject, plan: Plan, *, together: bool) -> Iterator[Plan]:
 
 def _choices(n: int) -> list[Any]:
     """The first or last of n tokens, half of them, all but one."""
-    few = [m for m in _less(n, 1)[:-1] if m < n - 1]
+    few = [m for m in less(n, 1)[:-1] if m < n - 1]
     ends = [part for m in few for part in (range(m), range(n - m, n))]
     return [*ends, *([i for i in range(n) if i != out] for out in reversed(range(n)))] if n > 1 else []
 
@@ -190,7 +145,9 @@ def _kept(subject: Subject, plan: Plan, queries: Any, keys: Any) -> Plan:
         return plan.but(**lengths, offset=_offset(subject, plan, len(queries), len(keys)))
     rows = _per_sample(subject, plan.query_positions)
     pick = lambda p, at: p and (tuple(tuple(r[i] for i in at) for r in p) if rows else tuple(p[i] for i in at))  # noqa: E731
-    return plan.but(**lengths, query_positions=pick(plan.query_positions, queries), key_positions=pick(plan.key_positions, keys))
+    return plan.but(
+        **lengths, query_positions=pick(plan.query_positions, queries), key_positions=pick(plan.key_positions, keys)
+    )
 
 
 def _offset(subject: Subject, plan: Plan, Lq: int, Lk: int) -> int:
@@ -209,6 +166,8 @@ def _plainer(subject: Subject, plan: Plan) -> Iterator[Plan]:
     yield from _usual(subject, plan)
     if plan.dtype != "float32" and "float32" in subject.dtypes:
         yield plan.but(dtype="float32")
+    if plan.offset and plan.query_positions is not None and plan.key_positions is not None:
+        yield plan.but(offset=0)  # it speaks of positions that are not listed
     told = flat(plan.query_positions) + flat(plan.key_positions)
     if told and min(told) and not subject.on_grid and not set(plan.extra) & (ANCHORED | {"steps"}):
         near = {n: moved(p, -min(told)) for n, p in (("query_positions", plan.query_positions),

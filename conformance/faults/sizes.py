@@ -1,4 +1,4 @@
-"""How small a fault's counterexample gets: the law that owes the kill, run once with shrinking, beside the public report's size.
+"""How small a fault's counterexample gets, from one run of the law that owes the kill, beside the size of its public report.
 
 A size is B·H·Lq·Lk·D, the axes that nobody looks at there counted as 1, as they are in the reports.
 """
@@ -40,8 +40,8 @@ class Size:
 
     @property
     def reported(self) -> int | None:
-        """The largest of the sizes that its public reports give; None where none does."""
-        return max((s for s in (case(name).size for name in self.cell.planted().cases) if s is not None), default=None)
+        """The smallest of the sizes that its public reports give; None where none does."""
+        return min((s for s in (case(name).size for name in self.cell.planted().cases) if s is not None), default=None)
 
 
 def homes(found: Iterable[Cell]) -> list[Cell]:
@@ -124,8 +124,8 @@ def told(sizes: list[Size]) -> list[str]:
     small = sum(one.size <= one.reported for one in beside)
     return [
         f"Counterexamples of {len(found)} of {len(sizes)} faults, made as small as they get: size B·H·Lq·Lk·D {middle:.0f} in "
-        f"the median, {low:.0f} and {high:.0f} at the quartiles, {found[-1]} at worst; {small} of {len(beside)} are as small "
-        "as the smallest input of their public report, or smaller."
+        f"the median, {low:.0f} and {high:.0f} at the quartiles, {found[-1]} at worst.",
+        f"Of {len(beside)} with a public report that gives a smallest input, {small} are as small as that, or smaller.",
     ]
 
 
