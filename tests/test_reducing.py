@@ -61,14 +61,14 @@ def test_one_number_of_heads_is_found_whose_slopes_are_wrong():
     assert result.failure is not None and result.failure.plan.heads == 3
 
 
-@pytest.mark.parametrize(("scheme", "fault"), [("alibi", "last-key"), ("rope", "counts-the-past"), ("t5", "top-left")])
+@pytest.mark.parametrize(("scheme", "fault"), [("alibi", "last-key"), ("t5", "top-left")])
 def test_what_is_left_still_fails_when_it_is_read_from_its_json(scheme, fault):
     (cell,) = sizes.homes(cells.cells(scheme, fault))
     subject, one = plant(scheme, cell.level, cell.planted()), law(cell.law)
     failure = run_law(one, subject, profile("quick"), seed_number=0).failure
     assert failure is not None
     assert replay(one, subject, Plan.from_json(failure.plan.to_json())).verdict == FAIL
-    assert replay(one, plant(scheme, cell.level), failure.plan).verdict != FAIL  # the definition is right there
+    assert replay(one, plant(scheme, cell.at), failure.plan).verdict != FAIL  # the definition is right there
 
 
 def test_every_axis_comes_down_to_what_the_law_needs():
@@ -115,13 +115,11 @@ def test_where_it_begins_to_decline_or_to_raise_the_input_gets_no_smaller():
     assert result.failure is not None and result.failure.plan.query_length == 3 and "NotImplemented" not in result.reason
 
 
-@pytest.mark.parametrize("scheme", ["alibi", "rope", "t5", "swin", "deberta", "learned"])
-@pytest.mark.parametrize("level", ["contribution", "logits", "attention"])
+@pytest.mark.parametrize(
+    ("scheme", "level"), [("alibi", "contribution"), ("rope", "logits"), ("t5", "attention"), ("swin", "contribution")]
+)
 def test_every_smaller_input_is_one_that_the_definition_answers(scheme, level):
-    try:
-        subject = plant(scheme, level)
-    except KeyError:
-        pytest.skip(f"{scheme} has no such level")
+    subject = plant(scheme, level)
     plan, one = smoke_plan(subject), law("L1")
     offered = list(smaller(subject, plan))
     assert offered and all(replay(one, subject, p).verdict != FAIL for p in offered)
