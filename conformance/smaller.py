@@ -96,7 +96,7 @@ def _lengths(subject: Subject, plan: Plan) -> Iterator[Plan]:
             yield from (plan.but(extra={**plan.extra, name: n}) for n in less(plan.extra[name], least))
     if rule := laid_out_by(extras):
         yield from () if subject.on_grid and "source_window" not in extras else rule(subject, plan)
-    elif extras <= APART | EQUAL:
+    elif extras <= APART | EQUAL or plan.extra.get("path") == "variants":
         yield from _shorter(subject, plan, together=bool(extras & EQUAL))
 
 
