@@ -18,6 +18,7 @@ from relpos.conformance.subject import Subject
 # Extras beside which numbers of queries and keys are free, and those beside which both must stay equal.
 APART = {"shift", "axis", "subset", "second", "computed", "option", "value", "mode", "end", "way", "heads"}
 EQUAL = {"pad", "side", "ranks", "order", "longer"}
+FREE_PATHS = {"variants", "causal", "rows"}  # ways of asking the same that take any lengths
 COUNTS = {"pad": 1, "ranks": 2, "longer": 1}  # of tokens, ranks, tokens, and how few there may be
 ANCHORED = {"end", "mode"}  # laws of positions far away: those stay where they are
 WHOLE = {"calls", "small"}  # several inputs in one: none of their sizes is free
@@ -96,7 +97,7 @@ def _lengths(subject: Subject, plan: Plan) -> Iterator[Plan]:
             yield from (plan.but(extra={**plan.extra, name: n}) for n in less(plan.extra[name], least))
     if rule := laid_out_by(extras):
         yield from () if subject.on_grid and "source_window" not in extras else rule(subject, plan)
-    elif extras <= APART | EQUAL or plan.extra.get("path") == "variants":
+    elif extras <= APART | EQUAL or plan.extra.get("path") in FREE_PATHS:
         yield from _shorter(subject, plan, together=bool(extras & EQUAL))
 
 

@@ -108,7 +108,7 @@ def _resized(subject: Subject, plan: Plan) -> Iterator[Plan]:
 
 
 RULES: tuple[tuple[set[str], str, Rule], ...] = (
-    ({"chunks", "memory"}, "chunks", _chunks),
+    ({"chunks", "memory", "path"}, "chunks", _chunks),
     ({"reach", "start", "table"}, "reach", _reaches),
     ({"distance"}, "distance", _distances),
     ({"source_window"}, "source_window", _resized),
