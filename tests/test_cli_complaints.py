@@ -16,7 +16,7 @@ COMPLAINTS = [
     ),
     (
         check("press", "--set", "n_heads=3"),
-        "wrong usage: alibi: --set takes name=value, got 'n_heads=3'. Did you mean num_heads=3? Its settings: num_heads=…, ",
+        "wrong usage: alibi: there is no setting called 'n_heads'. Did you mean num_heads=3? Its settings: num_heads=…, ",
     ),
     (check("press", "--set", "num_heads=0"), "wrong usage: alibi: `num_heads` must be at least 1, got 0."),
     (check("press", "--set", "num_heads=x"), "wrong usage: alibi: `num_heads` must be a whole number, got 'x'."),
@@ -112,3 +112,39 @@ def test_a_module_that_cannot_be_imported_shows_its_own_error(relpos, stand, tex
     (stand / "broken.py").write_text(text, encoding="utf-8")
     code, _, err = relpos("check", "broken.py:f", *ALIBI)
     assert code == 2 and f"adapter broken: broken.py could not be imported: {says}" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            "async def f(num_heads, query_length, key_length): return 0",
+            "broken.py:f is an async function; the judge does not await",
+        ),
+        ("def f(num_heads, query_length, key_length): pass", "broken.py:f returned None: is a `return` missing?"),
+    ],
+)
+def test_a_function_that_gives_nothing_to_judge_is_told_why(relpos, stand, line, says):
+    (stand / "broken.py").write_text(line, encoding="utf-8")
+    code, _, err = relpos("check", "broken.py:f", *ALIBI)
+    assert code == 2 and says in " ".join(err.split()) and "never awaited" not in err
+
+
+FORKING = """
+import os, torch
+
+print("imported")
+
+def f(num_heads, query_length, key_length, offset):
+    os.fork()
+    slopes = torch.tensor([2 ** (-8 * (h + 1) / num_heads) for h in range(num_heads)])
+    return -slopes[:, None, None] * (torch.arange(query_length)[:, None] + offset - torch.arange(key_length)).abs()
+"""
+
+
+def test_a_fork_that_comes_back_does_not_judge_and_a_module_prints_once_per_loading(relpos, stand):
+    (stand / "forking.py").write_text(FORKING, encoding="utf-8")
+    chosen = ("--set", "num_heads=4", "--set", "slope_rule=geometric", "--law", "L1", "--law", "L4", "--profile", "smoke")
+    code, out, err = relpos("check", "forking.py:f", *ALIBI, *chosen)
+    assert code == 0 and "2 of 2 laws hold" in out and "Traceback" not in err
+    assert out.count("imported") <= 2

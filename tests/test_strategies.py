@@ -112,6 +112,7 @@ def test_what_is_no_plan_is_refused_in_words(text):
     with pytest.raises(UsageError) as caught:
         Plan.from_json(text)
     assert str(caught.value).startswith(f"--case must be the JSON that a failure printed, got {text!r}")
+    assert "__init__" not in str(caught.value) and "attribute" not in str(caught.value)
 
 
 def test_a_plan_stands_for_the_same_tensors_every_time():
