@@ -17,6 +17,7 @@ from warnings import catch_warnings, simplefilter
 from relpos.conformance.errors import AdapterError, UsageError
 
 ENTRY_POINTS = "relpos.implementations"
+FORM = "write module:name or path/to/file.py:name"
 
 
 def load(spec: str) -> Any:
@@ -24,6 +25,8 @@ def load(spec: str) -> Any:
     if ":" not in spec:
         return _entry_point(spec)
     place, name = spec.rsplit(":", 1)
+    if not place or not name:
+        raise UsageError(f"--impl: {FORM}, got {spec!r}; {'the file or module' if not place else 'the name'} is missing.")
     module = _from_file(place) if place.endswith(".py") else _from_package(place)
     return _attribute(module, name, spec)
 
@@ -128,4 +131,6 @@ def _entry_point(name: str) -> Callable[..., Any]:
     if name in found:
         return found[name].load()
     there = f" Installed packages offer: {', '.join(sorted(found))}." if found else ""
-    raise UsageError(f"--impl: write module:name or path/to/file.py:name, got {name!r}.{there}")
+    if Path(name).is_file():
+        there = f" Say which part of that file: {name}:name_of_a_function_or_class."
+    raise UsageError(f"--impl: {FORM}, got {name!r}.{there}")

@@ -75,6 +75,12 @@ COMPLAINTS = [
         "wrong usage: --case must be the JSON that a failure printed, got 'nonsense'",
     ),
     (check("press", "--with", "my-package"), "wrong usage: --with installs into a separate environment, which nox makes"),
+    (("check", f"{FILE}", *ALIBI), f"wrong usage: --impl: write module:name or path/to/file.py:name, got '{FILE}'. Say which "),
+    (
+        ("check", f"{FILE}:", *ALIBI),
+        f"wrong usage: --impl: write module:name or path/to/file.py:name, got '{FILE}:'; the name ",
+    ),
+    (("check", ":press", *ALIBI), "wrong usage: --impl: write module:name or path/to/file.py:name, got ':press'; the file "),
     (("check", "missing.py:press", *ALIBI), "wrong usage: --impl: there is no file missing.py (looked in "),
     (
         ("check", "no_such_package.kernels:press", *ALIBI),
@@ -148,3 +154,14 @@ def test_a_fork_that_comes_back_does_not_judge_and_a_module_prints_once_per_load
     code, out, err = relpos("check", "forking.py:f", *ALIBI, *chosen)
     assert code == 0 and "2 of 2 laws hold" in out and "Traceback" not in err
     assert out.count("imported") <= 2
+
+
+def test_an_interruption_while_it_starts_is_no_traceback(monkeypatch, capsys):
+    from relpos.__main__ import main
+    from relpos.conformance import commands
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "main", interrupted)
+    assert main() == 4 and capsys.readouterr().err == "incomplete: interrupted before anything was judged (exit 4).\n"
