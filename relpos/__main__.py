@@ -12,6 +12,10 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("incomplete: interrupted before anything was judged (exit 4).\n")
         return 4
+    except SystemExit as ended:
+        if ended.code == 1:  # rich ends so where the reader has closed the pipe; 1 would say that something does not conform
+            return 4
+        raise
 
 
 if __name__ == "__main__":

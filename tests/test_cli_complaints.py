@@ -165,3 +165,19 @@ def test_an_interruption_while_it_starts_is_no_traceback(monkeypatch, capsys):
 
     monkeypatch.setattr(commands, "main", interrupted)
     assert main() == 4 and capsys.readouterr().err == "incomplete: interrupted before anything was judged (exit 4).\n"
+
+
+@pytest.mark.parametrize(("code", "given"), [(1, 4), (2, 2)])
+def test_a_reader_that_closes_the_pipe_says_nothing_of_the_implementation(monkeypatch, code, given):
+    from relpos.__main__ import main
+    from relpos.conformance import commands
+
+    def closed():
+        raise SystemExit(code)
+
+    monkeypatch.setattr(commands, "main", closed)
+    try:
+        ended = main()
+    except SystemExit as left:
+        ended = left.code
+    assert ended == given
