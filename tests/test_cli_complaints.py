@@ -181,3 +181,18 @@ def test_a_reader_that_closes_the_pipe_says_nothing_of_the_implementation(monkey
     except SystemExit as left:
         ended = left.code
     assert ended == given
+
+
+def test_a_narrow_terminal_still_shows_which_law_and_how_it_went():
+    from io import StringIO
+
+    from rich.console import Console
+
+    from relpos.conformance.console import show_result
+    from relpos.conformance.laws import law
+    from relpos.conformance.runner import FAIL, LawResult
+
+    out = Console(file=StringIO(), width=40)
+    show_result(out, LawResult(law("L1"), FAIL, "the bias differs from the definition"), "contribution")
+    words = out.file.getvalue().split()
+    assert words[:2] == ["✗", "L1"] and {"definition", "bias", "differs"} <= set(words)
