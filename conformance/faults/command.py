@@ -24,6 +24,7 @@ from relpos.conformance.faults.run import (
 )
 from relpos.conformance.faults.sizes import Size
 from relpos.conformance.faults.summary import Line, complaints, kinds
+from relpos.conformance.nearest import nearest
 from relpos.conformance.verdict import EXIT_CODES, INCOMPLETE
 from relpos.conformance.worth import measured
 from relpos.spec.registry import schemes, settings_class
@@ -60,6 +61,8 @@ def add_faults(commands: Any) -> None:
 def run_faults(options: argparse.Namespace) -> int:
     """Run what is missing, show the table, and say which bars are missed."""
     found, right = _chosen(options)
+    for option, path in (("--report", options.report), ("--worth", options.worth)):
+        _writable(option, path)
     rows = Rows(options.out)
     kills, listening = plan_kills(rows, found, options.seeds), plan_alarms(rows, right, options.alarm_seeds)
     shrunk = sizes.missing_sizes(rows, found) if options.sizes else []
@@ -87,7 +90,9 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Cell], list[Right]]:
     if not found:
         there = sorted({f.name for name in ([options.scheme] if options.scheme else schemes()) for f in registry.faults(name)})
         of = f" of {options.scheme}" if options.scheme else ""
-        raise UsageError(f"--fault must be one of the faults{of}: {', '.join(there)}; got {options.fault!r}.")
+        near = nearest(options.fault or "", there)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"no fault{of} is called {options.fault!r}.{hint} There are: {', '.join(there)}.")
     found = cells.sampled(found, options.sample)
     right = rights(options.scheme) if options.fault is None and options.alarm_seeds else []
     if options.sample is not None:
@@ -129,6 +134,20 @@ def _ended(
     closing = f"{len(missed)} bars missed (exit 1)" if missed else "every bar held (exit 0)"
     console.show_lines([closing], style="red" if missed else "green")
     return 1 if missed else 0
+
+
+def _writable(option: str, path: Path | None) -> None:
+    """Hours before it is written."""
+    if path is None:
+        return
+    there = path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise UsageError(f"{option}: {path} could not be written ({error.strerror}).") from None
+    if not there:
+        path.unlink()
 
 
 def _write(option: str, path: Path, text: str) -> None:
