@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from relpos.conformance.errors import AdapterError
+from relpos.conformance.errors import AdapterError, Refused
 from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import as_array, bfloat16, torch_dtype
@@ -86,6 +86,8 @@ class Provider:
             return self.tensor(name, self.inputs.params[name])
         if name in plain:
             return plain[name]()
+        if not hasattr(self.inputs.settings, name):  # a learned tensor that there is not under these settings
+            raise Refused(f"under these settings there is no `{name}`, which it asks for")
         return getattr(self.inputs.settings, name)
 
     def options(self, names: tuple[str, ...]) -> dict[str, Any]:

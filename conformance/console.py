@@ -21,6 +21,7 @@ from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE,
 from relpos.conformance.worth import percent_caught
 from relpos.spec.registry import schemes, settings_class
 
+LEGEND = "catches: of the faults planted for that law, found by so many inputs (python -m relpos faults)"
 SIGNS = {
     PASS: ("✓", "green"),
     FAIL: ("✗", "red bold"),
@@ -86,10 +87,10 @@ def show_ending(out: Console, verdict: Verdict) -> None:
         _labelled(out, "  –", "not applicable: " + "; ".join(left), style="dim")
     if verdict.unjudged:
         _labelled(out, "  …", f"not judged, it ended before: {', '.join(verdict.unjudged)}", style="dim")
-    judged = sum(r.verdict in JUDGED for r in verdict.results)
-    out.print(
-        Text(f"{_count(judged, 'law')}, {sum(r.inputs for r in verdict.results)} inputs, {verdict.seconds:.0f} s", style="dim")
-    )
+    if any("· catches" in _detail(r, verdict.subject.level) for r in verdict.results):
+        _labelled(out, "  %", LEGEND, style="dim")
+    judged, inputs = sum(r.verdict in JUDGED for r in verdict.results), sum(r.inputs for r in verdict.results)
+    out.print(Text(f"{_count(judged, 'law')}, {inputs} inputs, {verdict.seconds:.0f} s", style="dim"))
     out.print(Text(_closing(verdict), style=STYLES.get(verdict.word, "red bold")))
     for line in diagnosis_lines(verdict.diagnosis, verdict.elsewhere, verdict.passes_if, verdict.subject.scheme):
         out.print(Text(line))
@@ -174,7 +175,7 @@ def _detail(r: LawResult, level: str) -> str:
         text += f", {r.refused} refused" if r.refused else ""
         worth = percent_caught(r.law.name, level, r.inputs - r.refused)
         text += f", {r.reason}" if r.reason else ""
-        return text if worth is None else f"{text} · catches {worth} % of planted faults of this kind"
+        return text if worth is None else f"{text} · catches {worth} %"
     if r.verdict == ACCEPTED:
         return f"accepted deviation: {r.reason}"
     return r.reason if r.verdict == FAIL else f"{r.verdict}: {r.reason}"

@@ -1,12 +1,20 @@
 """The adapter takes what strangers write, as they write it, and finds it right."""
 
 import pytest
+import torch
 
 import strangers as s
 import strangers_attention as a
 from judging import failing, plugged, tried
 from relpos.conformance.laws import laws
 from relpos.conformance.runner import PASS
+
+
+def asks_for_settings_and_a_table(settings, table, query_positions, key_positions):
+    """Under cross-attention T5 has no table: then it cannot be asked."""
+    rows = [[settings.row(int(i), int(j)) for j in key_positions] for i in query_positions]
+    return table[torch.tensor(rows)].permute(2, 0, 1)
+
 
 NAMES = [law.name for law in laws()]
 PRESS = {"slope_rule": "press", "distance": "symmetric", "bias_max": 8.0, "num_biased_heads": None}
@@ -121,3 +129,9 @@ def test_a_refusal_that_names_a_setting_is_no_failure():
     found = tried(plugged(s.powers_of_two_only, "alibi"), "L1", "L10")
     assert {result.verdict for result in found.values()} == {PASS}
     assert found["L10"].refused == 120  # of 128 numbers of heads, 8 are powers of two
+
+
+def test_a_learned_tensor_that_some_settings_have_not_is_no_fault_of_who_asks_for_it():
+    found = tried(plugged(asks_for_settings_and_a_table, "t5"), "L1", "L2", "L16", "L27")
+    assert {name: r.reason for name, r in found.items() if r.verdict == "fail"} == {}
+    assert found["L1"].refused and found["L27"].verdict == "refused"

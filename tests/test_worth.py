@@ -53,7 +53,7 @@ def test_nothing_is_said_of_what_was_never_planted(known):
 
 def test_it_stands_beside_the_sign_of_the_law(known):
     result = LawResult(law("L1"), PASS, inputs=9, largest_units=0.31)
-    beside = "9 inputs, worst 0.31 units · catches 75 % of planted faults of this kind"
+    beside = "9 inputs, worst 0.31 units · catches 75 %"
     assert console._detail(result, "contribution") == beside
     assert console._detail(result, "logits") == "9 inputs, worst 0.31 units"
 
