@@ -13,7 +13,7 @@ FAR = 2**20
 
 
 def measured_settings(scheme: str, shape: Shape, given: dict[str, Any]) -> dict[str, Any]:
-    """All settings of a scheme for a shape; `given` ones stay. A scheme that cannot be had at this shape raises SettingsError."""
+    """All settings of a scheme for a shape; `given` ones stay."""
     cls = settings_class(scheme)
     wide = shape.heads * shape.head_dim  # an embedding is added before the width is split into heads
     sizes = {"num_heads": shape.heads, "head_dim": shape.head_dim, "embed_dim": wide, "max_position": shape.key_length}

@@ -39,7 +39,7 @@ def table_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         for label in dict.fromkeys(one["variant"] for one in found):
             cells = {one["key_length"]: _cell(one) for one in found if one["variant"] == label}
             yield f"{label:<{wide}}" + "".join(f"{cells.get(n, ''):>18}" for n in lengths)
-    yield f"\n{HOLLOW} unstable: never ranked. {CONTROL}: the {LIMIT} once more; what differs no more than it differs by chance."
+    yield f"\n{HOLLOW} unstable: never ranked. {CONTROL}: the {LIMIT} once more; what differs no more than that is chance."
 
 
 def _cell(one: Mapping[str, Any]) -> str:
