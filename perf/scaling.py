@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import minimize_scalar, nnls
 
-EXPONENTS = np.arange(0.0, 3.001, 0.01)
+COARSE = np.arange(0.0, 3.01, 0.25)  # exponents; the best of them is then refined between its neighbours
 RESAMPLED = 400
 LOW, HIGH = 2.5, 97.5  # percent: the 95 % interval
 FLAT = 1.05  # over all lengths: what grows by less is constant
@@ -55,14 +55,15 @@ def _fitted(L: np.ndarray, y: np.ndarray) -> tuple[float, float, float, float]:
     """Relative least squares: a thousandth matters as much at short lengths as at long ones; a and b are not negative."""
     if y.max() < FLAT * y.min():  # then any exponent fits with a b that is nothing
         return float(np.median(y)), 0.0, 0.0, float(np.max(np.abs(np.median(y) / y - 1)))
-    best = (np.inf, 0.0, 0.0, 0.0)
     scaled = L / L.max()
-    for p in EXPONENTS:
-        columns = np.stack([1 / y, scaled**p / y], axis=1)
-        (a, b), error = nnls(columns, np.ones(len(y)))
-        if error < best[0] - 1e-12:
-            best = (error, a, b / L.max() ** p, p)
-    _, a, b, p = best
+
+    def solved(p: float) -> tuple[np.ndarray, float]:
+        return nnls(np.stack([1 / y, scaled**p / y], axis=1), np.ones(len(y)))
+
+    start = min(COARSE, key=lambda p: solved(p)[1])
+    around = (max(start - COARSE[1], 0.0), start + COARSE[1])
+    p = float(minimize_scalar(lambda p: solved(p)[1], bounds=around, method="bounded", options={"xatol": 1e-3}).x)
+    a, b = solved(p)[0] / np.array([1.0, L.max() ** p])
     residual = float(np.max(np.abs((a + b * L**p) / y - 1)))
     return float(a), float(b), float(p), residual
 
