@@ -53,6 +53,14 @@ def peers(session: nox.Session) -> None:
     session.run(PYTHON, "-m", "pytest", "tests/test_peers.py", "tests/test_spec_table.py", external=True)
 
 
+@nox.session(requires=["environment"], venv_backend="none")
+def perf(session: nox.Session) -> None:
+    """Measure memory and latency over L (installs the extra `perf`): nox -s perf -- --scheme alibi"""
+    session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[perf]", *STRICT, external=True)
+    session.chdir(session.invoked_from)
+    session.run(PYTHON, "-m", "relpos", "perf", *session.posargs, external=True)
+
+
 @nox.session(reuse_venv=True)
 def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""

@@ -18,6 +18,7 @@ from relpos.conformance.profiles import PROFILES, profile
 from relpos.conformance.runner import LawResult
 from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict
 from relpos.impls.card import CardError, parse_claims
+from relpos.perf.arguments import add_perf
 from relpos.show.command import add_show
 from relpos.spec.contract import SettingsError
 from relpos.spec.registry import UnknownScheme, schemes, settings_class
@@ -59,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     peers.add_argument("--report", type=Path, metavar="FILE", help="write the table, when all come out as recorded")
     peers.set_defaults(run=run_peers)
     add_show(commands)
+    add_perf(commands)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
     return top

@@ -1,7 +1,7 @@
-"""The command line of measuring: `python -m relpos perf`, and comparing two files of rows."""
+"""What `python -m relpos perf` does: measure, or hold one file of rows against another."""
 
 import argparse
-from collections.abc import Sequence
+import json
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,35 +15,11 @@ from relpos.perf import compare, show
 from relpos.perf.benchmark_json import dumps
 from relpos.perf.machine import machine, machine_id, run_facts
 from relpos.perf.measuring import Options
-from relpos.perf.point import MODES, Variant
+from relpos.perf.point import Variant
 from relpos.perf.rows import RowsError, read
 from relpos.perf.sweep import FULL, Sweep, chosen_lengths, representatives, run
 from relpos.perf.variants import built_in, gate, judged
 from relpos.spec.registry import settings_class
-
-OUT = Path("perf-rows.jsonl")
-DTYPES = ("float32", "bfloat16", "float16", "float64")
-
-
-def add_perf(commands: Any) -> None:
-    """Add `perf` to the commands."""
-    perf = commands.add_parser("perf", help="measure memory and latency over L, beside attention without positions")
-    perf.add_argument("--full", action="store_true", help="every variant, bfloat16, backward, decode, to L = 16384")
-    perf.add_argument("--scheme", help="only variants of one scheme")
-    perf.add_argument("--variant", action="append", default=[], metavar="NAME", help="this variant; may be repeated")
-    perf.add_argument("--impl", help="an implementation of yours, judged first (with --scheme)")
-    perf.add_argument("--claim", action="append", default=[], metavar="NAME=VALUE", help="state a claim of --impl")
-    perf.add_argument("--lengths", action="append", default=[], metavar="512,1024", help="lengths in place of the usual ones")
-    perf.add_argument("--dtype", action="append", default=[], choices=DTYPES, help="may be repeated")
-    perf.add_argument("--mode", action="append", default=[], choices=MODES, help="may be repeated")
-    perf.add_argument("--device", default="cpu", help="cpu or cuda")
-    perf.add_argument("--threads", type=int, default=0, help="threads of PyTorch (default: all cores of the process)")
-    perf.add_argument("--rounds", type=int, default=0, help="interleaved rounds (default: 5; with --full 7)")
-    perf.add_argument("--seed", type=int, default=0, help="of inputs and of the order of rounds")
-    perf.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="rows; what it holds is not measured again")
-    perf.add_argument("--benchmark-json", type=Path, metavar="FILE", help="the rows as pytest-benchmark writes them")
-    perf.add_argument("--compare", type=Path, metavar="OLD.jsonl", help="hold --out against older rows of this machine")
-    perf.set_defaults(run=run_perf)
 
 
 def run_perf(options: argparse.Namespace) -> int:
@@ -128,19 +104,9 @@ def _strangers(options: argparse.Namespace) -> tuple[list[Variant], dict[str, st
 
 
 def _write_machine(out: Path, record: dict[str, Any]) -> None:
-    import json
-
     path = out.with_name(f"{out.stem}.machine-{machine_id(record)}.json")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise RowsError(f"--out: {path} could not be written ({error.strerror}).") from None
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """For tests: the command alone."""
-    top = argparse.ArgumentParser(prog="python -m relpos")
-    add_perf(top.add_subparsers(required=True))
-    options = top.parse_args(arguments)
-    return options.run(options)
