@@ -61,6 +61,22 @@ def perf(session: nox.Session) -> None:
     session.run(PYTHON, "-m", "relpos", "perf", *session.posargs, external=True)
 
 
+@nox.session(requires=["environment"], venv_backend="none")
+def faults(session: nox.Session) -> None:
+    """Plant every known fault and see that its law catches it: the kill table, an hour or less; nox -s faults -- --scheme t5"""
+    made = ["--report", "reports/kill_table.md", "--worth", "conformance/worth.json"]
+    session.run(PYTHON, "-m", "relpos", "faults", *(session.posargs or ["--out", "kill_rows.jsonl", *made]), external=True)
+
+
+@nox.session(requires=["environment"], venv_backend="none")
+def vectors(session: nox.Session) -> None:
+    """Write vectors of every scheme and check them in JavaScript (needs Node 18): nox -s vectors -- --out DIR"""
+    folder = session.create_tmp()
+    session.run(PYTHON, "-m", "relpos", "vectors", *(session.posargs or ["--out", folder]), external=True)
+    if not session.posargs:
+        session.run("node", f"{folder}/check.mjs", folder, external=True)
+
+
 @nox.session(reuse_venv=True)
 def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""

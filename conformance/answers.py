@@ -1,6 +1,6 @@
 """What a subject answers on a plan, and the comparison with the definition that its card calls for."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from relpos.conformance.expected import AXES, Expected, expected, visible
 from relpos.conformance.judge import Comparison, bound_of, compare, compare_within
 from relpos.conformance.magnitude import Size
 from relpos.conformance.plan import Inputs, Plan, inputs
+from relpos.conformance.precision import rounded
 from relpos.conformance.settings import legal
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -28,13 +29,44 @@ def prepared(subject: Subject, plan: Plan) -> Inputs:
 
 
 def answer(subject: Subject, given: Inputs) -> dict[str, np.ndarray]:
-    """What a fresh instance returns, by name."""
-    return Instance(subject, given).results(given)
+    """What a fresh instance returns, by name; outputs that have no declared value are 0, unless they are not even finite."""
+    return silenced(Instance(subject, given).results(given), undeclared(subject, given))
 
 
-def definition(subject: Subject, given: Inputs) -> dict[str, Expected]:
-    """What the definition says at the subject's level, in the terms that its card declares."""
+def undeclared(subject: Subject, given: Inputs) -> np.ndarray:
+    """Queries whose own token is padding, [B, Lq]: some compute their outputs, others leave 0, and nobody reads them.
+
+    Only where `padding_mask` is asked for and marks the very tokens that the queries are: the last Lq of the keys, at the
+    same positions, in self-attention.
+    """
+    B, Lq, Lk = len(given.q), given.q.shape[2], given.k.shape[2]
+    nowhere = np.zeros((B, Lq), dtype=bool)
+    if given.mask is None or "padding_mask" not in subject.asks or getattr(given.settings, "cross_attention", False):
+        return nowhere
+    queries, keys = given.query_positions.array(), given.key_positions.array()
+    tokens = keys[..., Lk - Lq :] if given.query_positions.axes == 1 else keys[..., Lk - Lq :, :]
+    alike = (given.mask == given.mask[:, :1, :1]).all()  # else it hides some keys from some queries: no padding
+    if Lq > Lk or not alike or not np.array_equal(queries, tokens):
+        return nowhere
+    return ~given.mask[:, 0, 0, Lk - Lq :]
+
+
+def silenced(found: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Results with 0 for the outputs of some queries, [B, Lq]; what is NaN or infinite stays, to be found."""
+    if "output" not in found or not rows.any():
+        return found
+    out = found["output"]
+    quiet = rows[:, None, :, None] & np.isfinite(out).all(axis=-1, keepdims=True)
+    return {**found, "output": np.where(quiet, 0.0, out)}
+
+
+def definition(subject: Subject, given: Inputs, *, padding: np.ndarray | None = None) -> dict[str, Expected]:
+    """What the definition says at the subject's level, in the terms that its card declares; 0 for queries of padding."""
     want = expected(given, subject.level)
+    padding = undeclared(subject, given) if padding is None else padding
+    if padding.any() and "output" in want:
+        output = want["output"]
+        want = {"output": replace(output, value=silenced({"output": output.value}, padding)["output"])}
     if "embedding" in want and "x" in subject.called_with.ours:
         return {"embedded": _embedded(want["embedding"], given)}
     if subject.card.softmax == "causal" and _has_key_only(subject, given):
@@ -45,10 +77,18 @@ def definition(subject: Subject, given: Inputs) -> dict[str, Expected]:
     return want
 
 
-def comparisons(subject: Subject, given: Inputs, got: dict[str, np.ndarray], *, factor: float = 1.0) -> list[Comparison]:
-    """Every result against the definition; up to a constant per query where only a causal softmax is promised."""
-    found = []
-    for name, want in definition(subject, given).items():
+def comparisons(
+    subject: Subject, given: Inputs, got: dict[str, np.ndarray], *, factor: float = 1.0, asked: Inputs | None = None
+) -> list[Comparison]:
+    """Every result against the definition; up to a constant per query where only a causal softmax is promised.
+
+    asked: what it was called with, where `given` is what a mistake makes of that.
+    """
+    found, padding = [], undeclared(subject, given)
+    if asked is not None:
+        padding = padding | undeclared(subject, asked)
+        got = silenced(got, padding)
+    for name, want in definition(subject, given, padding=padding).items():
         if subject.card.softmax == "causal" and name in ("bias", "logits"):
             found.append(_modulo_rows(got[name], want, given, subject))
         else:
@@ -62,6 +102,30 @@ def past(given: Inputs, shape: tuple[int, ...]) -> np.ndarray:
         return np.ones(shape, dtype=bool)
     causal = visible(given.but(causal=True))
     return np.broadcast_to(causal[0] if len(shape) == 3 else causal, shape)
+
+
+def weighed(subject: Subject, given: Inputs, name: str, cotangent: np.ndarray) -> np.ndarray:
+    """A cotangent that asks for no more than is promised: under a causal softmax, differences between keys that are seen."""
+    if subject.card.softmax != "causal" or name not in ("bias", "logits"):
+        return cotangent
+    seen = past(given, cotangent.shape)
+    left = np.where(seen, cotangent, 0.0)
+    last = np.cumsum(seen, axis=-1) == seen.sum(-1, keepdims=True)
+    others = np.where(seen & ~last, left, 0.0)
+    balance = rounded(-others.sum(-1, keepdims=True), given.plan.dtype)
+    return np.where(seen & last, balance, others)
+
+
+def repeated_answer(
+    subject: Subject, given: Inputs, want: Expected, got: np.ndarray, before: np.ndarray, *, factor: float = 2.0
+) -> Comparison:
+    """Two answers to one call; up to a constant per query where only a causal softmax is promised."""
+    bound = factor * np.broadcast_to(bound_of(want, given.plan.dtype), want.value.shape)
+    if subject.card.softmax == "causal" and want.name in ("bias", "logits"):
+        seen = past(given, want.value.shape) & np.isfinite(want.value)
+        bound = np.where(seen, 2 * bound.max(axis=-1, keepdims=True, initial=0), 1.0)
+        got, before = anchored(got, seen), anchored(before, seen)
+    return compare_within(got, before, bound, name=want.name, allowed=C[want.kind], axes=AXES[want.name])
 
 
 def anchored(values: np.ndarray, seen: np.ndarray) -> np.ndarray:

@@ -37,11 +37,18 @@ DISTANCES = ("relative_position", "relative_positions", "rel_pos", "distance", "
 
 @dataclass(frozen=True)
 class Asks:
-    """Names asked for by one callable, theirs mapped to ours, in order; and those left at their default."""
+    """Names asked for by one callable, theirs mapped to ours, in order.
+
+    unbound    names left at their default
+    optional   our names of those that could be left out, since their default is None
+    options    names of its own, with the values that the card lists as variants
+    """
 
     names: Mapping[str, str]
     positional: tuple[str, ...]
     unbound: tuple[str, ...]
+    optional: frozenset[str] = frozenset()
+    options: tuple[str, ...] = ()
 
     @property
     def ours(self) -> frozenset[str]:
@@ -53,9 +60,12 @@ def read_asks(function: Callable[..., Any], card: Card, cls: type[Any], *, what:
     """Read a signature; AdapterError if it cannot be read or asks for what nobody can provide."""
     known = NAMES | {f.name for f in fields(cls)} | _parameter_names(cls)
     names: dict[str, str] = {}
-    positional, unbound, unknown = [], [], []
+    positional, unbound, unknown, optional, options = [], [], [], [], []
     for theirs, parameter in _signature(function, cls, what).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if theirs in card.variants:
+            options.append(theirs)
             continue
         ours = card.rename.get(theirs, theirs)
         if parameter.default is not parameter.empty and theirs not in card.binds and ours not in card.binds:
@@ -67,9 +77,11 @@ def read_asks(function: Callable[..., Any], card: Card, cls: type[Any], *, what:
         names[theirs] = ours
         if parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(theirs)
+        elif parameter.default is None:
+            optional.append(ours)
     if unknown:
         raise AdapterError(_nobody(unknown, known, what))
-    return Asks(names, tuple(positional), tuple(unbound))
+    return Asks(names, tuple(positional), tuple(unbound), frozenset(optional), tuple(options))
 
 
 def score_mod_like(function: Callable[..., Any]) -> bool:

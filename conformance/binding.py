@@ -9,7 +9,7 @@ import torch
 from relpos.conformance.errors import AdapterError
 from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
-from relpos.conformance.precision import torch_dtype
+from relpos.conformance.precision import as_array, bfloat16, torch_dtype
 from relpos.impls.card import Card
 from relpos.spec.positions import Grid, Positions, in_one_context
 
@@ -70,6 +70,11 @@ class Provider:
             return plain[name]()
         return getattr(self.inputs.settings, name)
 
+    def options(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Options of the implementation's own: the variant that is tried, else the first value that the card lists."""
+        chosen = self.inputs.plan.extra.get("variant", {})
+        return {name: chosen.get(name, self.card.variants[name][0]) for name in names}
+
     def tensor(self, name: str, array: np.ndarray) -> Any:
         """A leaf of the working dtype, made once per name."""
         if name not in self.leaves:
@@ -89,7 +94,7 @@ class Provider:
 
     def _float(self, array: np.ndarray) -> Any:
         tensor = torch.from_numpy(np.ascontiguousarray(array)).to(torch_dtype(self.inputs.plan.dtype)).to(self.device)
-        return tensor if self._torch() else tensor.numpy()
+        return tensor if self._torch() else as_array(tensor)
 
     def _whole(self, array: np.ndarray) -> Any:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device) if self._torch() else array
@@ -100,7 +105,9 @@ class Provider:
         return self.inputs.scale if optional else scale_of(self.inputs)
 
     def _dtype(self) -> Any:
-        return torch_dtype(self.inputs.plan.dtype) if self._torch() else np.dtype(self.inputs.plan.dtype)
+        if self._torch():
+            return torch_dtype(self.inputs.plan.dtype)
+        return bfloat16() if self.inputs.plan.dtype == "bfloat16" else np.dtype(self.inputs.plan.dtype)
 
     def _own_positions(self) -> Positions:
         return self.inputs.key_positions if self.role == "key" else self.inputs.query_positions

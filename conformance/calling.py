@@ -18,6 +18,7 @@ from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import torch_dtype
 from relpos.conformance.reading import as_tensor, to_numpy, with_axes
+from relpos.conformance.stepping import of_step
 from relpos.conformance.subject import Subject
 from relpos.conformance.surroundings import kept
 
@@ -25,8 +26,8 @@ from relpos.conformance.surroundings import kept
 class Instance:
     """One built implementation; a function is its own instance."""
 
-    def __init__(self, subject: Subject, inputs: Inputs) -> None:
-        self.subject = subject
+    def __init__(self, subject: Subject, inputs: Inputs, *, training: bool = False) -> None:
+        self.subject, self.training = subject, training
         self.settings = inputs.settings
         self._settled = False  # whether its learned tensors hold what they should, and are to be left alone
         self.disturbed: set[str] = set()  # states of the whole process that a call changed
@@ -42,11 +43,14 @@ class Instance:
     def _build(self, inputs: Inputs) -> Any:
         subject = self.subject
         if subject.built_with is None:
+            if self.training and isinstance(subject.target, torch.nn.Module):
+                return copy.deepcopy(subject.target).train()
             return copy.deepcopy(subject.target) if subject.kind == "decoder" else subject.target
         provider = self._provider(inputs, frozenset())
         with refusals(subject, inputs):
             built = _bound(subject.target, subject.built_with, provider)
-        return built.eval() if isinstance(built, torch.nn.Module) else built  # dropout is no position scheme
+        # Dropout is no position scheme.
+        return built.train(self.training) if isinstance(built, torch.nn.Module) else built
 
     def _provider(self, inputs: Inputs, wanted: frozenset[str]) -> Provider:
         s = self.subject
@@ -112,14 +116,16 @@ class Instance:
     def _steps(self, inputs: Inputs, provider: Provider) -> Any:
         chunks = inputs.plan.extra.get("chunks") or (inputs.q.shape[2],)
         axis = 1 if self.subject.card.layout == "blhd" else 2
-        outputs, start = [], 0
+        outputs, start, grows = [], 0, inputs.plan.context_length is None
+        asks, layout = self.subject.called_with, self.subject.card.layout
         for size in chunks:
-            tokens = {}
-            for theirs, ours in self.subject.called_with.names.items():
-                whole = provider.value(ours)
-                cut = -1 if ours == "padding_mask" else axis
-                tokens[theirs] = whole.narrow(cut, start, size) if ours in ("q", "k", "v", "padding_mask") else whole
-            outputs.append(as_tensor(self.target.step(**tokens), self.subject.spec))
+            whole = {
+                theirs: (ours, provider.value(ours)) for theirs, ours in asks.names.items() if ours not in left_out(inputs)
+            }
+            tokens = {theirs: of_step(ours, value, start, size, layout) for theirs, (ours, value) in whole.items()}
+            tokens |= {theirs: start + size for theirs, (ours, _) in whole.items() if ours == "sequence_length" and grows}
+            options = provider.options(asks.options)
+            outputs.append(as_tensor(self.target.step(**tokens, **options), self.subject.spec))
             start += size
         return torch.cat([torch.as_tensor(o) for o in outputs], dim=axis)
 
@@ -153,7 +159,8 @@ def matched_parameters(module: Any, inputs: Inputs, subject: Subject) -> dict[st
     """The module's parameters by our names: by name and shape, else by a shape only one of them has."""
     if not isinstance(module, torch.nn.Module):
         raise AdapterError(
-            f"{subject.spec} asks for none of {sorted(inputs.params)} and is no torch module that could own them."
+            f"{subject.spec} asks for none of {sorted(inputs.params)} and is no torch module that could own them. Ask for "
+            f"{' and '.join(f'`{name}`' for name in sorted(inputs.params))} by name, when it is built or called."
         )
     theirs = dict(module.named_parameters())
     found: dict[str, torch.Tensor] = {}
@@ -174,9 +181,15 @@ def matched_parameters(module: Any, inputs: Inputs, subject: Subject) -> dict[st
 
 
 def _bound(function: Any, asks: Asks, provider: Provider) -> Any:
-    values = {theirs: provider.value(ours) for theirs, ours in asks.names.items()}
+    absent = left_out(provider.inputs)
+    values = {theirs: provider.value(ours) for theirs, ours in asks.names.items() if ours not in absent}
     first = [values.pop(name) for name in asks.positional]
-    return function(*first, **values)
+    return function(*first, **values, **provider.options(asks.options))
+
+
+def left_out(inputs: Inputs) -> tuple[str, ...]:
+    """Our names of what a call is not given, so that a default of None speaks."""
+    return inputs.plan.extra.get("left_out", ())
 
 
 def _scored(score_mod: Any, inputs: Inputs, provider: Provider) -> torch.Tensor:

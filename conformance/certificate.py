@@ -47,6 +47,7 @@ def certificate(verdict: Verdict) -> dict[str, Any]:
             "profile": verdict.profile.name,
             "seed_policy": "derandomized" if verdict.seed is None else f"seed {verdict.seed}",
             "assumed": list(verdict.assumed),
+            **({"deviations": [d.document for d in subject.accepted]} if subject.accepted else {}),
             "machine": machine(),
         },
         "results": [
@@ -68,7 +69,7 @@ def certificate(verdict: Verdict) -> dict[str, Any]:
             "laws": len(verdict.results),
             "failed": [r.law.name for r in verdict.results if r.verdict == FAIL],
             "inputs": sum(r.inputs for r in verdict.results),
-            "complete": not verdict.interrupted,
+            "complete": not verdict.interrupted and not verdict.unjudged,
             "passes_under": list(verdict.elsewhere),
         },
     }

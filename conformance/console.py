@@ -15,9 +15,10 @@ from rich.text import Text
 
 from relpos.conformance.laws import laws
 from relpos.conformance.message import diagnosis_lines, failure_lines, headline
-from relpos.conformance.runner import FAIL, NOT_APPLICABLE, NOT_CLAIMED, PASS, REFUSED, LawResult
+from relpos.conformance.runner import ACCEPTED, FAIL, NOT_APPLICABLE, NOT_CLAIMED, PASS, REFUSED, LawResult
 from relpos.conformance.settings import choices
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
+from relpos.conformance.worth import percent_caught
 from relpos.spec.registry import schemes, settings_class
 
 SIGNS = {
@@ -26,9 +27,11 @@ SIGNS = {
     NOT_CLAIMED: ("○", "dim"),
     NOT_APPLICABLE: ("–", "dim"),
     REFUSED: ("∅", "yellow"),
+    ACCEPTED: ("≈", "yellow"),
 }
 STYLES = {CONFORMS: "green", UNDECIDED: "yellow", INCOMPLETE: "yellow"}
-LEGEND = "✓ holds   ✗ does not   – does not apply   ○ not claimed   ∅ every input refused"
+LEGEND = "✓ holds   ✗ does not   – does not apply   ○ not claimed   ∅ every input refused   ≈ accepted"
+JUDGED = (PASS, FAIL, ACCEPTED)
 
 
 def console(*, error: bool = False) -> Console:
@@ -45,34 +48,57 @@ def progress_bar() -> Progress:
 
 def show_verdict(verdict: Verdict) -> None:
     """One implementation: what was assumed, the laws, the verdict, then each failure once."""
-    out, subject = console(), verdict.subject
-    judged = sum(r.verdict in (PASS, FAIL) for r in verdict.results)
+    out = console()
+    show_beginning(out, verdict)
+    for result in verdict.results:
+        show_result(out, result)
+    show_ending(out, verdict)
+
+
+def show_beginning(out: Console, verdict: Verdict) -> None:
+    """What is judged, and what is assumed of it."""
+    subject = verdict.subject
     out.print()
-    out.print(
-        Text.assemble(
-            (subject.scheme, "bold"), f" · {subject.spec} · {verdict.profile.name} profile · {_count(judged, 'law')} · "
-            f"{_examples(verdict)} inputs · {verdict.seconds:.0f} s",
-        )
-    )  # fmt: skip
+    out.print(Text.assemble((subject.scheme, "bold"), f" · {subject.spec} · {verdict.profile.name} profile"))
     _labelled(out, "ASSUMED", ", ".join(verdict.assumed))
     if subject.given:
         _labelled(out, "GIVEN", ", ".join(f"{n}={v}" for n, v in subject.given.items()))
     out.print()
-    out.print(_law_table(verdict.results))
+
+
+def show_result(out: Console, result: LawResult, level: str) -> None:
+    """One law in a line, with what it is worth at that level; those that do not apply are named together at the end."""
+    if result.verdict == NOT_APPLICABLE:
+        return
+    sign, style = SIGNS[result.verdict]
+    line = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False, expand=True)
+    for width in (1, 3, max(len(law.title) for law in laws())):
+        line.add_column(width=width)
+    line.add_column(ratio=1)
+    detail = Text(_detail(result, level), style="" if result.verdict == FAIL else "dim")
+    line.add_row(Text(sign, style=style), result.law.name, escape(result.law.title), detail)
+    out.print(Padding(line, (0, 2)))
+
+
+def show_ending(out: Console, verdict: Verdict) -> None:
+    """What was not judged, the verdict, what else would fit, then each failure once."""
     if left := _not_applicable(verdict.results):
         _labelled(out, "  –", "not applicable: " + "; ".join(left), style="dim")
+    if verdict.unjudged:
+        _labelled(out, "  …", f"not judged, it ended before: {', '.join(verdict.unjudged)}", style="dim")
+    judged = sum(r.verdict in JUDGED for r in verdict.results)
+    out.print(Text(f"{_count(judged, 'law')}, {_examples(verdict)} inputs, {verdict.seconds:.0f} s", style="dim"))
     out.print(Text(_closing(verdict), style=STYLES.get(verdict.word, "red bold")))
-    for line in diagnosis_lines(verdict.diagnosis, verdict.elsewhere, verdict.passes_if, subject.scheme):
+    for line in diagnosis_lines(verdict.diagnosis, verdict.elsewhere, verdict.passes_if, verdict.subject.scheme):
         out.print(Text(line))
     # Undecided, one failure is enough to show what the assumed setting gives.
     for result in verdict.failures[: 1 if verdict.word == UNDECIDED else None]:
-        show_failure(result, verdict)
+        show_failure(out, result, verdict)
 
 
-def show_failure(result: LawResult, verdict: Verdict) -> None:
+def show_failure(out: Console, result: LawResult, verdict: Verdict) -> None:
     """One failing law, whole."""
     assert result.failure is not None
-    out = console()
     out.print()
     out.print(Rule(headline(result.law), align="left", style="red"))
     for line in failure_lines(result.law, result.failure, verdict.subject):
@@ -130,20 +156,6 @@ def show_certificate(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _law_table(results: tuple[LawResult, ...]) -> Padding:
-    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
-    table.add_column(width=1)
-    table.add_column(width=3)
-    table.add_column(min_width=34, no_wrap=True)
-    table.add_column(ratio=1)
-    for r in results:
-        if r.verdict != NOT_APPLICABLE:
-            sign, style = SIGNS[r.verdict]
-            detail = Text(_detail(r), style="" if r.verdict == FAIL else "dim")
-            table.add_row(Text(sign, style=style), r.law.name, escape(r.law.title), detail)
-    return Padding(table, (0, 2))
-
-
 def _not_applicable(results: tuple[LawResult, ...]) -> list[str]:
     """Laws that do not apply, together by reason."""
     reasons: dict[str, list[str]] = {}
@@ -153,16 +165,24 @@ def _not_applicable(results: tuple[LawResult, ...]) -> list[str]:
     return [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
 
 
-def _detail(r: LawResult) -> str:
+def _detail(r: LawResult, level: str) -> str:
     if r.verdict == PASS:
         text = f"{r.inputs} inputs, worst {r.largest_units:.2g} units" if r.largest_units else f"{r.inputs} inputs, exact"
-        return text + (f", {r.refused} refused" if r.refused else "")
+        text += f", all of {r.covered}" if r.covered else ""
+        text += f", {r.refused} refused" if r.refused else ""
+        worth = percent_caught(r.law.name, level, r.inputs - r.refused)
+        return text if worth is None else f"{text} · catches {worth} % of planted faults of this kind"
+    if r.verdict == ACCEPTED:
+        return f"accepted deviation: {r.reason}"
     return r.reason if r.verdict == FAIL else f"{r.verdict}: {r.reason}"
 
 
 def _closing(verdict: Verdict) -> str:
-    judged, failed = sum(r.verdict in (PASS, FAIL) for r in verdict.results), len(verdict.failures)
+    judged, failed = sum(r.verdict in JUDGED for r in verdict.results), len(verdict.failures)
     code = f"(exit {verdict.exit_code})"
+    if verdict.word == CONFORMS and (accepted := len(verdict.deviating)):
+        deviate = f"{accepted} deviate{'s' * (accepted == 1)} as accepted"
+        return f"conforms: {judged - accepted} of {_count(judged, 'law')} hold{'s' * (judged == 1)}, {deviate} {code}"
     if verdict.word == CONFORMS:
         return f"conforms: {judged} of {_count(judged, 'law')} hold{'s' * (judged == 1)} {code}"
     if verdict.word == INCOMPLETE and not verdict.interrupted:
@@ -219,3 +239,13 @@ def show_peers(found: Iterable[Any]) -> None:
             out.print(Text(f"  {line}", style="dim"), soft_wrap=True)
     number = sum(not f.surprises for f in found)
     out.print(Text(f"\n{number} of {len(found)} peers are as recorded", style="green" if number == len(found) else "red"))
+
+
+def show_kills(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """The kill table, one row per kind of fault."""
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for n, name in enumerate(head):
+        table.add_column(name, justify="right" if n else "left", ratio=None if n else 1)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console().print(table)

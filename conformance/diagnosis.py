@@ -119,7 +119,7 @@ def foreign(given: Inputs, fault: Fault) -> bool:
 
 def _same(subject: Subject, given: Inputs, changed: Inputs, got: dict[str, np.ndarray]) -> bool:
     try:
-        found = comparisons(subject, changed.but(plan=given.plan), got)
+        found = comparisons(subject, changed.but(plan=given.plan), got, asked=given)
     except NO_MEANING:
         return False
     return all(agrees(comparison, given.plan.dtype) for comparison in found)

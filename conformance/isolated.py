@@ -6,7 +6,7 @@ says nothing for longer than the patience, that input is the finding, and a new 
 
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from multiprocessing import get_all_start_methods, get_context
@@ -18,12 +18,12 @@ from typing import Any
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws import law
-from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
 from relpos.conformance.runner import FAIL, LawResult
 from relpos.conformance.subject import Subject
 from relpos.conformance.verdict import Verdict
+from relpos.conformance.watching import Unwatched, Watch
 
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.2
@@ -43,6 +43,7 @@ class Request:
     seed: int | None = None
     case: str | None = None
     patience_seconds: float = PATIENCE_SECONDS
+    fail_fast: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,6 @@ class Described:
 
     __relpos__: Mapping[str, Any]
     source_hash: str | None
-
-
-Progress = Callable[[Law, LawResult | None], None]
 
 
 @dataclass
@@ -67,8 +65,9 @@ class _State:
     explain: bool = True
 
 
-def judge_isolated(request: Request, *, progress: Progress = lambda one, result: None) -> Verdict:
+def judge_isolated(request: Request, *, watch: Watch | None = None) -> Verdict:
     """The verdict on an implementation, whatever it does; raises what the gate complains of."""
+    watch = Unwatched() if watch is None else watch
     named = [law(name) for name in request.laws]
     chosen = [one.name for one in named or profile(request.profile).laws()]
     started, state = time.perf_counter(), _State()
@@ -77,14 +76,15 @@ def judge_isolated(request: Request, *, progress: Progress = lambda one, result:
         try:
             while not state.done:
                 left = tuple(name for name in chosen if name not in state.results)
-                _one_worker(replace(request, laws=left), state, journal, progress)
+                _one_worker(replace(request, laws=left), state, journal, watch)
         except KeyboardInterrupt:
             if state.verdict is None:
                 raise
             state.verdict = replace(state.verdict, interrupted=True)
     assert state.verdict is not None
     results = tuple(state.results[name] for name in chosen if name in state.results)
-    return replace(state.verdict, results=results, seconds=time.perf_counter() - started)
+    left = tuple(name for name in chosen if name not in state.results)
+    return replace(state.verdict, results=results, unjudged=left, seconds=time.perf_counter() - started)
 
 
 @cache
@@ -97,7 +97,7 @@ def _context() -> Any:
     return context
 
 
-def _one_worker(request: Request, state: _State, journal: Path, progress: Progress) -> None:
+def _one_worker(request: Request, state: _State, journal: Path, watch: Watch) -> None:
     from relpos.conformance.worker import work
 
     context = _context()
@@ -106,22 +106,22 @@ def _one_worker(request: Request, state: _State, journal: Path, progress: Progre
     process.start()
     theirs.close()
     try:
-        ended = _listen(ours, process, request, state, journal, progress)
+        ended = _listen(ours, process, request, state, journal, watch)
     finally:
         process.kill()
         process.join()
         ours.close()
     if ended is not None:
-        _blame(ended, request, state, journal, progress)
+        _blame(ended, request, state, journal, watch)
 
 
-def _listen(ours: Connection, process: Any, request: Request, state: _State, journal: Path, progress: Progress) -> str | None:
+def _listen(ours: Connection, process: Any, request: Request, state: _State, journal: Path, watch: Watch) -> str | None:
     """Take in messages until the worker is done; otherwise how it ended."""
     heard = time.monotonic()
     while True:
         try:
             if ours.poll(LOOK_SECONDS):
-                if _take(ours.recv(), state, progress):
+                if _take(ours.recv(), state, watch):
                     return None
                 heard = time.monotonic()
                 continue
@@ -135,20 +135,25 @@ def _listen(ours: Connection, process: Any, request: Request, state: _State, jou
             return f"it did not return within {request.patience_seconds:g} s"
 
 
-def _take(message: tuple[str, Any], state: _State, progress: Progress) -> bool:
+def _take(message: tuple[str, Any], state: _State, watch: Watch) -> bool:
     kind, value = message
     if kind == "error":
         raise value
     if kind == "subject":
-        state.verdict = value if state.verdict is None else state.verdict
+        if state.verdict is None:
+            state.verdict = value
+            watch.begun(value)
     elif kind == "law":
         state.now = value
-        progress(law(value), None)
+        watch.trying(law(value))
+    elif kind == "inputs":
+        watch.tried(value)
     elif kind == "result":
         state.results[value.law.name] = value
-        progress(value.law, value)
+        watch.judged(value)
     elif kind == "explain":
         state.now = "explain"
+        watch.explaining()
     elif kind == "interrupted" and state.verdict is None:
         raise KeyboardInterrupt
     elif kind in ("explained", "interrupted"):
@@ -159,7 +164,7 @@ def _take(message: tuple[str, Any], state: _State, progress: Progress) -> bool:
     return state.done
 
 
-def _blame(ended: str, request: Request, state: _State, journal: Path, progress: Progress) -> None:
+def _blame(ended: str, request: Request, state: _State, journal: Path, watch: Watch) -> None:
     """The law in progress fails on the input that was noted last; the gate has no verdict to give."""
     plan = Plan.from_json(journal.read_text(encoding="utf-8")) if journal.exists() else Plan()
     if not state.now:
@@ -172,7 +177,8 @@ def _blame(ended: str, request: Request, state: _State, journal: Path, progress:
     failure = LawFailure(ended, plan=plan, facts={"as drawn": True})
     failure.law = one.name
     state.results[one.name] = LawResult(one, FAIL, ended, failure=failure)
-    progress(one, state.results[one.name])
+    watch.judged(state.results[one.name])
+    state.done = request.fail_fast
 
 
 def _ending(code: int | None) -> str:

@@ -11,6 +11,7 @@ from relpos.conformance.diagnosis import Diagnosis
 from relpos.conformance.judge import Comparison, LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.subject import Subject
+from relpos.impls._variants import written_variants
 
 ROWS, COLUMNS = 5, 4
 WIDTH, MARGINS = 80, 7  # of a line, and what is neither label nor number in it
@@ -20,13 +21,15 @@ MARK = "◄"
 # Claims that a command line can repeat.
 SAID = (
     "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient", "masked_nan",
-    "max_position", "max_length", "unclaimed",
+    "max_position", "max_length", "unclaimed", "variants",
 )  # fmt: skip
 
 
 def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
     """The message of one law, without its headline."""
-    lines = [law.statement, f"It does not hold: {failure.says}.", f"{_which(failure)}: {failure.plan.describe()}"]
+    says = [f"{failure.says[:1].upper()}{failure.says[1:]}."] if "witness" in failure.facts else None
+    lines = says or [law.statement, f"It does not hold: {failure.says}."]
+    lines += [f"{_which(failure)}: {failure.plan.describe()}"]
     if failure.comparison is not None:
         lines += ["", *table_lines(failure.comparison)]
         c, special = failure.comparison, getattr(subject.cls, "special", 0)
@@ -38,7 +41,9 @@ def failure_lines(law: Law, failure: LawFailure, subject: Subject) -> list[str]:
 
 
 def _which(failure: LawFailure) -> str:
-    """What ends the process cannot be shrunk."""
+    """What ends the process cannot be shrunk; a witness is given."""
+    if "witness" in failure.facts:
+        return "Witness"
     return "Failing input, as drawn" if failure.facts.get("as drawn") else "Smallest failing input"
 
 
@@ -191,5 +196,6 @@ def _said(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ",".join(f"{a}:{b}" for a, b in value.items())
+        listed = any(isinstance(b, (tuple, list)) for b in value.values())
+        return written_variants(value) if listed else ",".join(f"{a}:{b}" for a, b in value.items())
     return ",".join(value) if isinstance(value, tuple) else str(value)

@@ -22,7 +22,7 @@ SAID = (
     *("offset", "grid", "query_positions", "key_positions", "context_length", "content", "dtype", "causal", "mask", "scale"),
     "seed",
 )
-UNSAID = ("calls", "subset", "small")
+UNSAID = ("calls", "subset", "small", "path", "variant")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,12 @@
 Nothing registers this plugin by itself: who merely has relpos installed never loads it.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from relpos.conformance.deviations import read_deviations
 from relpos.conformance.errors import UsageError
 from relpos.conformance.laws import law as law_by_name
 from relpos.conformance.loading import load
@@ -26,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--profile", default="default", help="smoke, quick, default or thorough")
     group.addoption("--law", action="append", default=[], help="only this law; may be repeated")
     group.addoption("--device", default="cpu", help="where its tensors live")
+    group.addoption("--deviations", type=Path, metavar="FILE", help="accepted deviations, as JSON or TOML")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -44,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     except Exception as error:
         raise pytest.UsageError(str(error)) from error
     tests = [LawTest(law, plugged) for law in chosen]
-    metafunc.parametrize("relpos_law", tests, ids=[t.law.name for t in tests])
+    metafunc.parametrize("relpos_law", tests, ids=[t.id for t in tests])
 
 
 def _plugged(config: pytest.Config) -> Plugged:
@@ -56,6 +59,8 @@ def _plugged(config: pytest.Config) -> Plugged:
     given = parse_settings(scheme, _option(config, "relpos_set"))
     claims = parse_claims(_option(config, "--claim"))
     options = {"scheme": scheme, "given": given, "claims": claims, "device": _option(config, "--device")}
+    if (path := _option(config, "--deviations")) is not None:
+        options["deviations"] = read_deviations(path)
     return Plugged(target, spec, _option(config, "--profile"), **options)
 
 

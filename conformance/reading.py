@@ -9,6 +9,7 @@ import torch
 
 from relpos.conformance.errors import AdapterError
 from relpos.conformance.plan import Inputs
+from relpos.conformance.precision import as_torch
 from relpos.conformance.subject import Subject
 
 AXIS_NAMES = {
@@ -72,9 +73,9 @@ def _foreign(result: Any, spec: str) -> torch.Tensor:
     if hasattr(result, "__dlpack__") and not isinstance(result, np.ndarray):
         return torch.from_dlpack(result)
     if isinstance(result, (np.ndarray, np.generic, float, int)) or hasattr(result, "__array__"):
-        array = np.asarray(result)
-        if array.dtype.kind in "fiu":
-            return torch.from_numpy(np.array(array))
+        read = as_torch(np.asarray(result))
+        if read is not None:
+            return read
     if isinstance(result, (tuple, list)):
         raise AdapterError(f"{spec} returned a {type(result).__name__} of {len(result)}; return the one array that is judged.")
     raise AdapterError(

@@ -1,4 +1,4 @@
-"""Runs laws over a subject: pinned inputs first, then drawn ones, shrunk to the smallest failing input."""
+"""Runs laws over a subject: pinned inputs, then all of a small scope, then drawn ones, shrunk to the smallest that fails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,22 +10,25 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, configuration, given, seed, settings, target
 from hypothesis.errors import Flaky
 
-from relpos.conformance.errors import AdapterError, Raised, Refused
+from relpos.conformance.deviations import Deviation, of_witness, size_of, staleness, unjudged
+from relpos.conformance.errors import AdapterError, Raised, Refused, UsageError
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import Profile
+from relpos.conformance.scopes import Scope
 from relpos.conformance.subject import Subject
 
 # Verdicts of one law.
 PASS, FAIL, NOT_CLAIMED, NOT_APPLICABLE, REFUSED = "pass", "fail", "not claimed", "not applicable", "refused"
+ACCEPTED = "accepted"  # it fails as a declared deviation says, and not otherwise
 CLIMBS_FROM = 100  # inputs
 RESIZING = "L31"  # the one law of what takes a table for one window and gives one for another
 
 
 @dataclass(frozen=True)
 class LawResult:
-    """What came of one law: verdict, inputs tried, largest error in units, or the failure."""
+    """What came of one law: verdict, inputs tried, largest error in units, what was walked through whole, or the failure."""
 
     law: Law
     verdict: str
@@ -35,6 +38,7 @@ class LawResult:
     largest_units: float = 0.0
     seconds: float = 0.0
     failure: LawFailure | None = None
+    covered: str = ""
 
 
 @dataclass
@@ -47,6 +51,8 @@ class _Count:
     refusal: str = ""
     journal: Callable[[Law, Plan], None] | None = None
     best: LawFailure | None = field(default=None)
+    covered: str = ""
+    accepted: dict[str, Deviation] = field(default_factory=dict)
 
 
 def run_law(
@@ -58,17 +64,24 @@ def run_law(
     journal: Callable[[Law, Plan], None] | None = None,
     shrink: bool = True,
 ) -> LawResult:
-    """Try one law on one subject; without shrinking, the failing input is the first that came."""
-    if (subject.kind == "resizer") != (law.name == RESIZING):
-        reason = "it resizes tables" if subject.kind == "resizer" else "judged on what resizes a table"
-        return LawResult(law, NOT_APPLICABLE, reason)
-    for verdict, rule in ((NOT_APPLICABLE, law.applies), (NOT_CLAIMED, law.claimed)):
-        if reason := rule(subject):
-            return LawResult(law, verdict, reason)
-    if law.name in subject.card.unclaimed:
-        return LawResult(law, NOT_CLAIMED, "the card does not claim it")
+    """Try one law on one subject; without shrinking, the failing input is the first that came.
+
+    A failure that an accepted deviation covers is passed over, so that the search goes on for one that is not.
+    """
+    if (left := _left_out(law, subject)) is not None:
+        return (
+            LawResult(law, FAIL, failure.says, failure=failure)
+            if (failure := unjudged(law.name, subject.accepted, left.reason))
+            else left
+        )
     started, count = perf_counter(), _Count(journal=journal)
+    if stale := _stale(law, subject, count):
+        return LawResult(law, FAIL, stale.says, count.inputs, 0, count.largest, perf_counter() - started, stale)
     failure = _pinned(law, subject, count)
+    if failure is None and profile.scope is not None:
+        walked = _walked(law, subject, profile.scope, count)
+        if walked is not None:
+            return _failed(law, walked, count, perf_counter() - started)
     if failure is None or shrink:
         # A drawn input is shrunk, so it tells more than a pinned one.
         failure = _drawn(law, subject, profile, seed_number, count, shrink) or failure
@@ -78,11 +91,48 @@ def run_law(
         failure = min(filter(None, (failure, again)), key=_weight)
     seconds = perf_counter() - started
     if failure is not None:
-        failure.law = law.name
-        return LawResult(law, FAIL, failure.says, count.inputs, count.refused, count.largest, seconds, failure)
+        return _failed(law, failure, count, seconds)
     if count.inputs and count.refused == count.inputs:
         return LawResult(law, REFUSED, count.refusal, count.inputs, count.refused, 0.0, seconds)
-    return LawResult(law, PASS, "", count.inputs, count.refused, count.largest, seconds)
+    return LawResult(law, *_held(count), count.inputs, count.refused, count.largest, seconds, covered=count.covered)
+
+
+def _failed(law: Law, failure: LawFailure, count: _Count, seconds: float) -> LawResult:
+    failure.law = law.name
+    return LawResult(law, FAIL, failure.says, count.inputs, count.refused, count.largest, seconds, failure)
+
+
+def _held(count: _Count) -> tuple[str, str]:
+    """The verdict where nothing failed that is not accepted, and what was accepted."""
+    return (ACCEPTED, "; ".join(d.summary for d in count.accepted.values())) if count.accepted else (PASS, "")
+
+
+def _left_out(law: Law, subject: Subject) -> LawResult | None:
+    """Why a law is not tried, where it is not."""
+    if (subject.kind == "resizer") != (law.name == RESIZING):
+        reason = "it resizes tables" if subject.kind == "resizer" else "judged on what resizes a table"
+        return LawResult(law, NOT_APPLICABLE, reason)
+    for verdict, rule in ((NOT_APPLICABLE, law.applies), (NOT_CLAIMED, law.claimed)):
+        if reason := rule(subject):
+            return LawResult(law, verdict, reason)
+    return LawResult(law, NOT_CLAIMED, "the card does not claim it") if law.name in subject.card.unclaimed else None
+
+
+def _stale(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
+    """The first deviation from this law whose witness no longer shows it as declared."""
+    for deviation in (d for d in subject.accepted if d.law == law.name):
+        failure = None
+        try:
+            _try(law, subject.but(accepted=()), Plan.from_json(deviation.witness), count)
+        except LawFailure as error:
+            failure = error
+        except (IndexError, KeyError, ValueError) as error:
+            what = f"deviation {deviation.name!r}: its witness is no input of {law.name} ({type(error).__name__}: {error})."
+            raise UsageError(f"{what} Take the JSON that a failure of {law.name} printed behind --case.") from None
+        if says := staleness(deviation, failure):
+            return of_witness(deviation, says, failure)
+        count.accepted[deviation.name] = deviation
+    return None
 
 
 def _weight(failure: LawFailure) -> tuple[int, int]:
@@ -100,7 +150,8 @@ def replay(law: Law, subject: Subject, plan: Plan) -> LawResult:
     except LawFailure as error:
         failure = error
         failure.law = law.name
-    return LawResult(law, FAIL if failure else PASS, failure.says if failure else "", 1, failure=failure)
+    verdict, reason = _held(count) if failure is None else (FAIL, failure.says)
+    return LawResult(law, verdict, reason, 1, failure=failure)
 
 
 def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
@@ -109,6 +160,18 @@ def _pinned(law: Law, subject: Subject, count: _Count) -> LawFailure | None:
             _try(law, subject, plan, count)
         except LawFailure as failure:
             return failure
+    return None
+
+
+def _walked(law: Law, subject: Subject, scope: Scope, count: _Count) -> LawFailure | None:
+    """Every input of the scope, the smallest first: the first that fails is the smallest there is."""
+    plans = law.exhausted(subject, scope)
+    for plan in plans:
+        try:
+            _try(law, subject, plan, count)
+        except LawFailure as failure:
+            return failure
+    count.covered = law.covers(plans)
     return None
 
 
@@ -179,13 +242,21 @@ def _try(law: Law, subject: Subject, plan: Plan, count: _Count) -> float:
         count.refusal = str(refusal)
         return 0.0
     except (Raised, AdapterError) as error:
-        count.best = LawFailure(_raised(error), plan=plan, facts={"raised": True})
-        raise count.best from None
+        return _excused(LawFailure(_raised(error), plan=plan, facts={"raised": True}), law, subject, count)
     except LawFailure as failure:
-        count.best = failure
-        raise
+        return _excused(failure, law, subject, count)
     count.largest = max(count.largest, largest)
     return min(largest, 1e9)
+
+
+def _excused(failure: LawFailure, law: Law, subject: Subject, count: _Count) -> float:
+    """How large an accepted failure is, for the search to climb; any other failure is raised."""
+    for deviation in subject.accepted:
+        if deviation.accepts(failure, law.name, subject.cls):
+            count.accepted[deviation.name] = deviation
+            return min(size_of(failure) or 0.0, 1e9)
+    count.best = failure
+    raise failure from None
 
 
 def _raised(error: Any) -> str:

@@ -2,13 +2,17 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import fields
 from math import prod
 from typing import Any
 
+from relpos.conformance.asks import NAMES
 from relpos.conformance.errors import UsageError
 from relpos.conformance.nearest import nearest
+from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES
 from relpos.impls.card import Card
+from relpos.spec.registry import settings_class
 
 # The definitions are loops: what lies beyond would be silent for hours, and shows nothing that smaller sizes do not.
 MOST_HEADS_OR_COLUMNS = 1024
@@ -40,10 +44,24 @@ def check_card(spec: str, card: Card, target: Any) -> None:
     for name in card.binds:
         if name not in TAKEN_FROM_SHAPES | taken and name not in {card.rename.get(n, n) for n in taken}:
             raise UsageError(f"{spec}: claim `binds` names {name!r}, {_not_taken(name, taken)}")
+    check_variants(spec, card, taken)
     owns = inspect.isclass(target) or hasattr(target, "parameters")  # renames may also speak of its learned tensors
     for theirs in card.rename:
         if theirs not in taken and not owns:
             raise UsageError(f"{spec}: claim `rename` speaks of {theirs!r}, {_not_taken(theirs, taken)}")
+
+
+def check_variants(spec: str, card: Card, taken: frozenset[str]) -> None:
+    """UsageError if a variant is not an option of the implementation's own."""
+    for name in card.variants:
+        if name not in taken:
+            raise UsageError(f"{spec}: claim `variants` names {name!r}, {_not_taken(name, taken)}")
+        ours = card.rename.get(name, name)
+        if ours in NAMES or ours in {f.name for f in fields(settings_class(str(card.scheme)))}:
+            raise UsageError(
+                f"{spec}: claim `variants` names {name!r}, which the judge gives a value itself. Variants are options of its "
+                "own, such as backend:eager|fused."
+            )
 
 
 def check_sizes(scheme: str, settings: Any, given: Mapping[str, Any]) -> None:
@@ -79,3 +97,17 @@ def _not_taken(name: str, taken: frozenset[str]) -> str:
     near = nearest(name, taken)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"but it takes {', '.join(sorted(taken - {'self'})) or 'nothing'}.{hint}"
+
+
+def check_input(what: str, plan: Plan) -> None:
+    """UsageError where the sizes of a stored input, that was written or changed by hand, contradict one another."""
+    for name, axis in SIZES.items():
+        if name in plan.settings and plan.settings[name] != getattr(plan, axis):
+            raise UsageError(f"{what}: `{axis}` is {getattr(plan, axis)}, but the setting `{name}` is {plan.settings[name]}.")
+    for name, length in (("query_positions", plan.query_length), ("key_positions", plan.key_length)):
+        rows = getattr(plan, name)
+        listed = rows[0] if rows and isinstance(rows[0], tuple) else rows
+        if listed is not None and len(listed) != length:
+            raise UsageError(f"{what}: `{name}` lists {len(listed)} positions for a length of {length}.")
+    if min(plan.batch, plan.heads, plan.query_length, plan.key_length, plan.head_dim) < 1:
+        raise UsageError(f"{what}: every size must be at least 1.")

@@ -224,8 +224,11 @@ def _starts(subject: Subject, wish: dict[str, Any]) -> st.SearchStrategy[int]:
 
 def _mask(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> str:
     kinds = wish.get("masks")
-    if kinds is None:
-        kinds = ("none", "random") if "mask" in subject.asks else ("none",)
-        kinds += ("empty",) if subject.empty_rows else ()
-        kinds += ("padding",) if {"padding_mask", "mask"} & subject.asks else ()
-    return draw(st.sampled_from(kinds))
+    return draw(st.sampled_from(masks_of(subject) if kinds is None else kinds))
+
+
+def masks_of(subject: Subject) -> tuple[str, ...]:
+    """The masks that an implementation can be given."""
+    kinds = ("none", "random") if "mask" in subject.asks else ("none",)
+    kinds += ("empty",) if subject.empty_rows else ()
+    return kinds + (("padding",) if {"padding_mask", "mask"} & subject.asks else ())

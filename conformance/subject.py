@@ -1,11 +1,13 @@
 """An implementation that has been plugged in: what it is, what it asks for, at which level it answers."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from relpos.conformance.asks import LENGTHS, POSITIONS, TENSORS, Asks, read_asks, score_mod_like
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.deviations import checked as checked_deviations
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.settings import SIZES, checked_settings, legal, shapes_depend_on, sized, smallest
 from relpos.conformance.stated import check_card, check_scheme, check_sizes
@@ -20,7 +22,7 @@ class Subject:
     """One implementation and what is known of it.
 
     spec     how the user named it; given: settings that the user fixed; arrays: "torch" or "numpy", what it is
-    handed; spread: sizes are drawn to differ pairwise
+    handed; spread: sizes are drawn to differ pairwise; accepted: deviations that its users know and accept
     """
 
     spec: str
@@ -35,6 +37,7 @@ class Subject:
     arrays: str = "torch"
     device: str = "cpu"
     spread: bool = True
+    accepted: tuple[Deviation, ...] = ()
 
     @property
     def cls(self) -> type[Any]:
@@ -151,6 +154,7 @@ def plug_in(
     given: Mapping[str, Any] | None = None,
     claims: Mapping[str, Any] | None = None,
     device: str = "cpu",
+    deviations: Iterable[Deviation] = (),
 ) -> Subject:
     """Make a subject of a function, class, module, decoder or score_mod; AdapterError if it cannot be one."""
     if not callable(target) and not hasattr(target, "step"):
@@ -172,8 +176,9 @@ def plug_in(
     kind = _kind(target, card, cls)
     built, called = _read(target, kind, card, cls, spec)
     kind = "resizer" if "source_window" in called.ours else kind
+    accepted = checked_deviations(deviations, cls)
     subject = Subject(spec, card.scheme, target, kind, card, built, called, dict(given or {}), "", device=device)
-    return subject.but(level=_level(subject))
+    return subject.but(level=_level(subject), accepted=accepted)
 
 
 def _kind(target: Any, card: Card, cls: type[Any]) -> Kind:

@@ -10,7 +10,7 @@ from relpos.conformance.diagnosis import Diagnosis, diagnose
 from relpos.conformance.errors import AdapterError
 from relpos.conformance.laws.base import Law
 from relpos.conformance.profiles import PROFILES, Profile
-from relpos.conformance.runner import FAIL, PASS, LawResult, run_law
+from relpos.conformance.runner import ACCEPTED, FAIL, PASS, LawResult, run_law
 from relpos.conformance.settings import alternatives, legal, sized
 from relpos.conformance.smoke import smoke
 from relpos.conformance.subject import Subject
@@ -26,6 +26,7 @@ class Verdict:
     assumed    defaults that nobody stated, in words
     elsewhere  settings, as `--set` takes them, under which every law passes
     passes_if  claims under which every law passes
+    unjudged   laws that were asked for and not reached
     """
 
     subject: Subject
@@ -37,6 +38,7 @@ class Verdict:
     passes_if: tuple[str, ...] = ()
     diagnosis: Diagnosis | None = None
     interrupted: bool = False
+    unjudged: tuple[str, ...] = ()
     seed: int | None = None
 
     @property
@@ -45,13 +47,18 @@ class Verdict:
         return tuple(r for r in self.results if r.verdict == FAIL)
 
     @property
+    def deviating(self) -> tuple[LawResult, ...]:
+        """Results of the laws that fail as an accepted deviation says, and not otherwise."""
+        return tuple(r for r in self.results if r.verdict == ACCEPTED)
+
+    @property
     def word(self) -> str:
         """The verdict in words."""
         if self.interrupted:
             return INCOMPLETE
         if self.failures:
             return UNDECIDED if self.elsewhere else DOES_NOT
-        return CONFORMS if any(r.verdict == PASS for r in self.results) else INCOMPLETE
+        return CONFORMS if any(r.verdict in (PASS, ACCEPTED) for r in self.results) else INCOMPLETE
 
     @property
     def exit_code(self) -> int:

@@ -5,10 +5,12 @@ import signal
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from time import monotonic
 
 import torch
 
 from relpos.conformance.certificate import source_hash
+from relpos.conformance.diagnosis import diagnose
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.isolated import COMPLAINTS, Request, described
 from relpos.conformance.laws import law
@@ -16,12 +18,15 @@ from relpos.conformance.laws.base import Law
 from relpos.conformance.loading import load
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
-from relpos.conformance.runner import replay, run_law
-from relpos.conformance.settings import SIZES, parse_settings
+from relpos.conformance.runner import LawResult, replay, run_law
+from relpos.conformance.settings import parse_settings
 from relpos.conformance.smoke import smoke, smoke_plan
+from relpos.conformance.stated import check_input
 from relpos.conformance.subject import Subject, plug_in
 from relpos.conformance.verdict import Verdict, assumptions, explained
 from relpos.spec.registry import schemes
+
+TELL_SECONDS = 0.5
 
 
 def work(request: Request, pipe: Connection, journal: str, explain: bool) -> None:
@@ -39,7 +44,7 @@ def work(request: Request, pipe: Connection, journal: str, explain: bool) -> Non
 
 
 def _judge(request: Request, pipe: Connection, journal: Path, explain: bool) -> None:
-    subject = _plugged_in(request)
+    subject = plugged_in(request)
     note(journal, smoke_plan(subject))
     subject = smoke(subject)
     named = described(subject, source_hash(subject))
@@ -48,14 +53,32 @@ def _judge(request: Request, pipe: Connection, journal: Path, explain: bool) -> 
     failed = False
     for name in request.laws:
         pipe.send(("law", name))
-        result = _one(law(name), subject, request, journal)
-        failed = failed or result.failure is not None
+        result = _one(law(name), subject, request, _Noting(pipe, journal))
+        # A deviation that is stale needs no explanation.
+        failed = failed or (result.failure is not None and "witness" not in result.failure.facts)
         pipe.send(("result", result))
+        if request.fail_fast and result.failure is not None:
+            break
     pipe.send(("explain", None))
-    pipe.send(("explained", _explained(verdict, subject) if explain and failed and request.case is None else verdict))
+    pipe.send(("explained", _explained(verdict, subject, request) if explain and failed and request.case is None else verdict))
 
 
-def _plugged_in(request: Request) -> Subject:
+class _Noting:
+    """Writes down every input before the implementation sees it, and now and then tells how many there were."""
+
+    def __init__(self, pipe: Connection, journal: Path) -> None:
+        self.pipe, self.journal, self.inputs, self.told = pipe, journal, 0, monotonic()
+
+    def __call__(self, plan: Plan) -> None:
+        note(self.journal, plan)
+        self.inputs += 1
+        if monotonic() - self.told > TELL_SECONDS:
+            self.told = monotonic()
+            self.pipe.send(("inputs", self.inputs))
+
+
+def plugged_in(request: Request) -> Subject:
+    """The subject that a request names; its scheme is the stated one, or that of the card."""
     target, options = load(request.spec), dict(request.options)
     scheme = options.pop("scheme", None) or getattr(target, "__relpos__", {}).get("scheme")
     if scheme is None:
@@ -66,34 +89,26 @@ def _plugged_in(request: Request) -> Subject:
     return plug_in(target, spec=request.spec, scheme=scheme, given=given, **options)
 
 
-def _one(one: Law, subject: Subject, request: Request, journal: Path):
+def _one(one: Law, subject: Subject, request: Request, noting: _Noting) -> LawResult:
     if request.case is not None:
         plan = Plan.from_json(request.case)
         _checked_case(one, subject, plan)
-        note(journal, plan)
+        noting(plan)
         return replay(one, subject, plan)
-    return run_law(
-        one, subject, profile(request.profile), seed_number=request.seed, journal=lambda _, plan: note(journal, plan)
-    )
+    named = profile(request.profile)
+    return run_law(one, subject, named, seed_number=request.seed, journal=lambda _, plan: noting(plan))
 
 
 def _checked_case(one: Law, subject: Subject, plan: Plan) -> None:
     """A stored input that does not fit is the caller's mistake, not the implementation's."""
     if reason := one.applies(subject):
         raise UsageError(f"--case: {one.name} does not apply ({reason}).")
-    for name, axis in SIZES.items():
-        if name in plan.settings and plan.settings[name] != getattr(plan, axis):
-            raise UsageError(f"--case: `{axis}` is {getattr(plan, axis)}, but the setting `{name}` is {plan.settings[name]}.")
-    for name, length in (("query_positions", plan.query_length), ("key_positions", plan.key_length)):
-        rows = getattr(plan, name)
-        listed = rows[0] if rows and isinstance(rows[0], tuple) else rows
-        if listed is not None and len(listed) != length:
-            raise UsageError(f"--case: `{name}` lists {len(listed)} positions for a length of {length}.")
-    if min(plan.batch, plan.heads, plan.query_length, plan.key_length, plan.head_dim) < 1:
-        raise UsageError("--case: every size must be at least 1.")
+    check_input("--case", plan)
 
 
-def _explained(verdict: Verdict, subject: Subject) -> Verdict:
+def _explained(verdict: Verdict, subject: Subject, request: Request) -> Verdict:
+    if request.fail_fast:  # in a hurry: what it behaves like, not under which other settings every law would hold
+        return replace(verdict, diagnosis=diagnose(subject))
     return replace(explained(replace(verdict, subject=subject)), subject=verdict.subject)
 
 

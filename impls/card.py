@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from relpos.impls._variants import FORM, REQUIRED, read_variants, right_variants
+
 WORKING = ("float64", "float32", "bfloat16", "float16")
 TERM = r"(?:B|H|Lq|Lk|L|D|\d+)"
 MEMORY = rf"{TERM}(?:\*{TERM})*(?:\+{TERM}(?:\*{TERM})*)*"
@@ -46,6 +48,8 @@ class Card:
     memory        growth of its peak memory as a sum of terms, such as "B*H*Lq*Lk + B*H*Lq*D"; None: not claimed
     settings      settings that it cannot vary, by name
     unclaimed     laws it does not claim, such as ("L4",)
+    variants      {parameter of its own: values} that must all give the same answer: {"backend": ("eager", "fused")}. It need
+                  not be one of our names; every law but L28 gives the first value
     """
 
     scheme: str | None = None
@@ -66,6 +70,7 @@ class Card:
     memory: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     unclaimed: tuple[str, ...] = ()
+    variants: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, claims: Mapping[str, Any]) -> "Card":
@@ -112,6 +117,10 @@ def _parsed(name: str, value: str, hint: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip())
     if name == "rename":
         return _renames(value)
+    if name == "variants":
+        if (variants := read_variants(value)) is None:
+            raise CardError(f"claim `variants` is written parameter:value|value, as in {FORM}, got {value!r}.")
+        return variants
     if name == "settings":
         raise CardError("a setting is fixed with --set name=value, not with a claim.")
     if bool in (hint, *get_args(hint)):
@@ -131,7 +140,7 @@ def parse_claims(texts: Sequence[str]) -> dict[str, Any]:
     claims: dict[str, Any] = {}
     for text in texts:
         name, value = parse_claim(text)
-        if name in claims and name == "rename":
+        if name in claims and name in ("rename", "variants"):
             value = {**claims[name], **value}
         elif name in claims:
             raise CardError(f"claim `{name}` is stated twice, as {claims[name]!r} and as {value!r}; state it once.")
@@ -185,6 +194,7 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "rename": (lambda v: isinstance(v, Mapping), "a mapping {their name: our name}"),
     "settings": (lambda v: isinstance(v, Mapping), "a mapping {setting: value}"),
+    "variants": (right_variants, REQUIRED),
     "gradient": (lambda v: isinstance(v, bool), "True or False"),
     "masked_nan": (lambda v: isinstance(v, bool), "True or False"),
 }

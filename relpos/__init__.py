@@ -11,9 +11,9 @@ if (_clone := Path(__file__).resolve().parents[1]).joinpath("pyproject.toml").ex
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from relpos.conformance.judge import LawFailure as LawFailure
+    from relpos.conformance.deviations import Deviation as Deviation
     from relpos.conformance.testing import check as check
-    from relpos.conformance.testing import laws as laws
+    from relpos.conformance.testing import conforms as conforms
     from relpos.impls.card import Card as Card
     from relpos.impls.card import implements as implements
     from relpos.spec.attention import attention as attention
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 # Loaded on first use: to define a scheme or mark an implementation needs neither torch nor Hypothesis.
 _HOME = {
     "Card": "relpos.impls.card",
+    "Deviation": "relpos.conformance.deviations",
     "Explicit": "relpos.spec.positions",
     "Grid": "relpos.spec.positions",
-    "LawFailure": "relpos.conformance.judge",
     "Range": "relpos.spec.positions",
     "attention": "relpos.spec.attention",
     "check": "relpos.conformance.testing",
+    "conforms": "relpos.conformance.testing",
     "implements": "relpos.impls.card",
-    "laws": "relpos.conformance.testing",
     "schemes": "relpos.spec.registry",
     "settings_class": "relpos.spec.registry",
 }

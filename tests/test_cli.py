@@ -8,9 +8,13 @@ import sys
 import pytest
 
 from command_line import FILE, SMOKE, check, fits
-from relpos.conformance.certificate import checked
+from relpos.conformance import certifying
+from relpos.conformance.certificate import certificate, checked
 from relpos.conformance.commands import main
+from relpos.conformance.errors import UsageError
+from relpos.conformance.isolated import Request, judge_isolated
 from relpos.conformance.laws import laws
+from relpos.conformance.watching import Unwatched
 from relpos.spec.registry import schemes
 
 # ---- exit codes
@@ -46,6 +50,51 @@ def test_interrupted_before_anything_was_judged_is_incomplete(relpos):
 def test_a_crash_on_the_first_call_is_a_broken_adapter(relpos):
     code, _, err = relpos(*check("aborting", *SMOKE))
     assert code == 2 and "it crashed the interpreter (SIGABRT) on ordinary inputs" in " ".join(err.split())
+
+
+# ---- as it comes
+
+
+def test_it_stops_at_the_first_failure_and_says_what_was_not_judged(relpos):
+    words = [word for name in ("L3", "L10", "L11", "L1") for word in ("--law", name)]
+    code, out, _ = relpos(*check("rewarded", *SMOKE, *words, "--fail-fast"))
+    assert code == 1
+    assert "  …   not judged, it ended before: L11, L1\n2 laws, " in out
+    assert "\ndoes not conform: 1 of 2 laws fails (exit 1)\nLooks like: alibi with distance rewarded.\n" in out
+    assert "\nSmallest failing input: num_heads = 1, query_length = 2" in out
+    fits(out)
+
+
+def test_a_crash_is_a_failure_to_stop_at(relpos):
+    code, out, _ = relpos(*check("crashing", *SMOKE, "--law", "L1", "--law", "L10", "--fail-fast"))
+    assert code == 1 and "not judged, it ended before: L10\n" in out
+
+
+def test_laws_are_told_as_they_are_judged(stand):
+    told: list[str] = []
+
+    class Watch(Unwatched):
+        def begun(self, verdict):
+            told.append(f"{verdict.subject.scheme}, {len(verdict.results)} results")
+
+        def trying(self, law):
+            told.append(f"trying {law.name}")
+
+        def judged(self, result):
+            told.append(f"{result.law.name} {result.verdict}")
+
+        def explaining(self):
+            told.append("explaining")
+
+    request = Request(f"{FILE}:press", {"scheme": "alibi"}, profile="smoke", laws=("L10", "L14"))
+    assert judge_isolated(request, watch=Watch()).exit_code == 0
+    wanted = ["alibi, 0 results", "trying L10", "L10 pass", "trying L14", "L14 not applicable", "explaining"]
+    assert told == wanted
+
+
+def test_every_line_is_printed_once(relpos):
+    _, out, _ = relpos(*check("rewarded", *SMOKE, "--law", "L10", "--law", "L3"))
+    assert [out.count(text) for text in ("· smoke profile", "  ✗  L10 ", "  ✓  L3 ", "does not conform: ")] == [1, 1, 1, 1]
 
 
 # ---- certificates, repetition, seeds
@@ -102,6 +151,22 @@ def test_schemes_are_listed_with_their_settings(relpos):
     assert code == 0 and all(f"\n{name} " in f"\n{out}" for name in schemes())
     assert "slope_rule=press|geometric" in out and "no settings" in out
     fits(out)
+
+
+def test_a_certificate_that_cannot_be_written_does_not_take_the_others_away(relpos, stand, monkeypatch):
+    def refused(verdict):
+        if verdict.subject.spec.endswith(":attention"):
+            raise UsageError("not a relpos certificate: it is refused at results/0.")
+        return certificate(verdict)
+
+    monkeypatch.setattr(certifying, "certificate", refused)
+    code, out, _ = relpos("builtins", "--scheme", "none", *SMOKE, "--certificates", "written")
+    names = sorted(path.name for path in (stand / "written").iterdir())
+    assert code == 2 and names and "none__attention.json" not in names
+    assert " no certificate for none/attention: not a relpos certificate: it is refused at results/0. 2 " in " ".join(
+        out.split()
+    )
+    assert out.endswith(f"{len(names)} certificates written to written, 1 not (exit 2)\n")
 
 
 def test_builtins_of_one_scheme_conform(relpos, stand):

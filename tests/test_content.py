@@ -8,10 +8,6 @@ import torch
 
 from golden_files import load
 from modules_by_definition import expected, module, tokens
-from relpos.conformance.faults.kill_table import catches
-from relpos.conformance.faults.registry import faults
-from relpos.conformance.laws import law, laws
-from relpos.conformance.planting import plant
 from relpos.conformance.profiles import profile
 from relpos.impls import music_transformer, transformer_xl
 from relpos.impls._skew import aligned, skewed, spread, unskewed
@@ -117,30 +113,7 @@ def test_segments_hide_in_the_other_variants():
     assert (change[:, :, :2] != 0).all() and not change[:, :, 2:].any()
 
 
-# ---- right under a causal softmax: reports that are no faults (B041, B047), and the same in unmasked use
-
-
-def planted(scheme: str, name: str, **settings):
-    (fault,) = [fault for fault in faults(scheme) if fault.name == name]
-    fault = replace(fault, settings={**fault.settings, **settings}, claims={})
-    return lambda **claims: plant(scheme, "logits", replace(fault, claims=claims))
-
-
-SKEWS = {
-    "B041": planted("music_transformer", "skewed"),
-    "B047": planted("transformer_xl", "shifted", variant="transformer_xl", clamp_len=None),
-}
-
-
-@pytest.mark.parametrize("report", SKEWS)
-def test_what_lies_above_the_diagonal_is_forgiven_under_a_causal_softmax(report):
-    subject = SKEWS[report](softmax="causal")
-    assert [one.name for one in laws() if catches(one, subject, SMOKE)] == []
-
-
-@pytest.mark.parametrize("report", SKEWS)
-def test_without_that_claim_it_is_not(report):
-    assert catches(law("L1"), SKEWS[report](), SMOKE)
+# ---- the skew
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (3, 3), (3, 7)])

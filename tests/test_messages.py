@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import culprits
+import culprits_paths
 import culprits_state
 from judging import plugged, tried
 from relpos.conformance.diagnosis import Diagnosis, diagnose
@@ -29,9 +30,10 @@ CULPRITS = [
     ("L16", "exponent_unread"), ("L17", "scaled_at_once"), ("L18", "counted_in_dtype"), ("L19", "short_integers"),
     ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"), ("L21", "samples_mixed"), ("L22", "scores_formed"),
     ("L23", "NotSaved"), ("L24", "eight_keys_compiled"), ("L25", "whole_tiles"), ("L26", "even_only"),
-    ("L27", "later_keys_louder"), ("L29", "scaled_twice"), ("L30", "counted_on"), ("L31", "cut_to_size"),
+    ("L27", "later_keys_louder"), ("L28", "flag_alone"), ("L28", "UnbiasedInTraining"), ("L28", "fused_clipped"),
+    ("L29", "scaled_twice"), ("L30", "counted_on"), ("L31", "cut_to_size"),
 ]  # fmt: skip
-WRONG = {**vars(culprits), **vars(culprits_state)}
+WRONG = {**vars(culprits), **vars(culprits_paths), **vars(culprits_state)}
 every_culprit = pytest.mark.parametrize(("name", "culprit"), CULPRITS, ids=[f"{law}-{name}" for law, name in CULPRITS])
 
 

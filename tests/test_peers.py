@@ -68,7 +68,7 @@ def test_a_stale_deviation_is_told(falcon):
     exact = Plan.from_json(deviation.witness).but(settings={"num_heads": 8}, heads=8)
     stale = replace(peer, deviations=(replace(deviation, witness=exact.to_json()),))
     assert run.held(stale, verdict).surprises == (
-        "the deviation 'bfloat16 slopes in float32' is stale: L10 holds on its witness; take it off the record",
+        "the deviation 'bfloat16 slopes in float32' is stale: L10 holds on its witness; remove it",
     )
 
 

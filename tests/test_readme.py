@@ -10,7 +10,7 @@ import pytest
 
 from documents import HERE, blocks, commands
 
-_BIAS, _AROUND, KERNEL, LIBRARY, DEFINITION, _TRAINING, CLAIMS = blocks("README.md", "python")  # _: tested elsewhere
+_BIAS, _AROUND, KERNEL, LIBRARY, DEVIATION, DEFINITION, _TRAINING, CLAIMS = blocks("README.md", "python")  # _: tested elsewhere
 FOUND = [path for pattern in ("*.md", "*/*.md", "*/*/*.md") for path in HERE.glob(pattern)]
 DOCUMENTS = sorted(path.relative_to(HERE).as_posix() for path in FOUND if not path.relative_to(HERE).parts[0].startswith("."))
 
@@ -35,7 +35,7 @@ def test_the_two_commands_differ_in_the_session_only() -> None:
     assert first[0] == "python3"
 
 
-@pytest.mark.parametrize("code", [KERNEL, DEFINITION, CLAIMS], ids=["kernel", "definition", "claims"])
+@pytest.mark.parametrize("code", [KERNEL, DEVIATION, DEFINITION, CLAIMS], ids=["kernel", "deviation", "definition", "claims"])
 def test_example_runs(code: str) -> None:
     exec(compile(code, "README.md", "exec"), {})
 

@@ -63,7 +63,7 @@ def test_no_float_formula_differs_at_the_published_settings(formula):
 def test_a_bias_on_scaled_scores_is_told_apart():
     subject = plugged(s.x_transformers, "t5", level="logits", given={"score_scale": "inverse_sqrt"})
     result = tried(subject, "L29")["L29"]
-    assert (result.verdict, result.reason) == (FAIL, "the bias is divided by the scale")
+    assert (result.verdict, result.reason) == (FAIL, "the bias is multiplied by √D")
 
 
 def test_scaled_scores_are_told_apart():

@@ -76,3 +76,25 @@ class Planted:
     settings: Mapping[str, Any] = field(default_factory=dict)
     claims: Mapping[str, Any] = field(default_factory=dict)
     alike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Control:
+    """A right implementation that looks wrong, or is written in an unusual style: the judge must stay quiet about it.
+
+    name      one word for tables and ids
+    says      what is unusual about it
+    scheme    what it implements
+    target    a function, class or module that plugs in like any other
+    cases     ids of public reports that took it for a fault
+    settings  settings under which it is right
+    claims    claims under which it is right
+    """
+
+    name: str
+    says: str
+    scheme: str
+    target: Any
+    cases: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    claims: Mapping[str, Any] = field(default_factory=dict)

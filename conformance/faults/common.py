@@ -18,6 +18,7 @@ FORMS = ("none", "embedding", "rotation", "bias", "logits")
 # Where a fault shows, by form. Without a position term the causal mask alone reads positions.
 EVERYWHERE = {**dict.fromkeys(FORMS, ALL), "none": ("attention",)}
 PLACED = {**EVERYWHERE, "embedding": ("logits", "attention")}  # an embedding alone knows of no keys
+PLACED_QUERIES = {form: where for form, where in EVERYWHERE.items() if form != "none"}  # a causal mask alone sees no more keys
 ABSOLUTE = {"embedding": ALL, "rotation": ("contribution",)}  # what moves all positions alike shows nowhere else
 PAIRS = {"bias": ALL, "logits": ALL}  # forms that see query and key at once
 WHOLE = {form: where for form, where in EVERYWHERE.items() if form not in ABSOLUTE}  # no angle means anything at 2^31
@@ -29,7 +30,8 @@ SLOPED = {"bias": SCORES["bias"]}
 TABLE = 512  # rows of a table that is never enlarged
 # Where positions have several axes nothing is cached, causal or counted by index, and a window ends beside its last token.
 ONE_AXIS = {
-    "int16-positions", "int32-positions", "shard-contiguous",
+    "int16-positions", "int32-positions", "row-offset-wraps", "shard-contiguous", "shard-again", "shard-unpadded",
+    "packed-counted-on",
     "offset-lost", "offset-doubled", "query-one-late", "lone-step", "all-last", "second-piece", "told-nothing",
     "causal-ignored", "causal-strict", "causal-late", "causal-reversed", "top-left", "bottom-right", "mask-or-causal",
 }  # fmt: skip
@@ -38,7 +40,8 @@ ONE_AXIS = {
 def common(cls: Any) -> tuple[Fault, ...]:
     """The faults of this file that can be seen in a scheme, at the levels where they can."""
     left_out = ONE_AXIS if hasattr(cls, "axes") else set()
-    left_out = left_out | {"int16-positions"} if hasattr(cls, "farthest") else left_out  # its powers overflow before 2^15
+    # Its powers overflow before 2^15, and two documents in a row have no one context.
+    left_out = left_out | {"int16-positions", "packed-counted-on"} if hasattr(cls, "farthest") else left_out
     left_out = left_out | {fault.name for _, fault in SCALES} if hasattr(cls, "content") else left_out  # it has no scale
     found = [(where, fault) for where, fault in ENTRIES if cls.form in where and fault.name not in left_out]
     return tuple(replace(fault, levels=where[cls.form]) for where, fault in found)
@@ -88,6 +91,36 @@ def _second_piece(i: Inputs) -> Inputs:
     half = p.shape[-1] // 2
     p[..., half:] -= p[..., half : half + 1] - p[..., :1]
     return i.but(key_positions=Explicit(p))
+
+
+def _counted_on(p: np.ndarray) -> np.ndarray:
+    """Where positions begin anew, past all before."""
+    begins = np.diff(p, axis=-1, prepend=p[..., :1]) < 0
+    before = np.maximum.accumulate(p, axis=-1) + 1
+    at = np.argmax(begins, axis=-1)[..., None]
+    jump = np.take_along_axis(before, np.maximum(at - 1, 0), axis=-1)
+    return p + np.where(np.cumsum(begins, axis=-1) > 0, jump, 0)
+
+
+def _again(p: np.ndarray) -> np.ndarray:
+    """Two pieces that do not follow one another, as a rank holds of packed documents or of a zigzag."""
+    half = p.shape[-1] // 2
+    return np.concatenate([p[..., :half], p[..., :half]], axis=-1) if _two_pieces(p) else p
+
+
+def _unpadded(p: np.ndarray) -> np.ndarray:
+    half = p.shape[-1] // 2
+    return np.concatenate([p[..., :half], p[..., half:] - 1], axis=-1) if _two_pieces(p) else p
+
+
+def _two_pieces(p: np.ndarray) -> bool:
+    return p.shape[-1] % 2 == 0 and bool((np.diff(p, axis=-1) > 1).any())
+
+
+def _wrapped_rows(i: Inputs) -> Inputs:
+    """Row p begins at number p · Lk, kept in 32 bits."""
+    Lk = max(len(i.key_positions), 1)
+    return i.but(query_positions=_at(i.query_positions, lambda p: p * Lk % 2**32 // Lk))
 
 
 def _first_rows(i: Inputs) -> Inputs:
@@ -151,20 +184,28 @@ POSITIONS = (
         cases=("B015",))),
     (ABSOLUTE, Fault("from-one", "positions counted from 1", "L1", given=_both(lambda p: p + 1))),
     (PAIRS, Fault("lone-step", "distance 0 to every key in a step of one", "L3", given=_lone_step,
-        cases=("B018", "B035", "B038"))),
+        cases=("B018", "B035"))),
     (PAIRS, Fault("all-last", "every query of a cached step counted as the last", "L3", given=_all_last)),
     (PLACED, Fault("second-piece", "keys of a second cache piece counted anew", "L3", given=_second_piece, cases=("B101",))),
     (EVERYWHERE, Fault("told-nothing", "the given positions ignored", "L1", given=_told_nothing,
         cases=("B104", "B106", "B107"))),
     (PLACED, Fault("first-rows", "the first sample's positions for all", "L1", given=_first_rows,
-        cases=("B104", "B107"), claims={"positions": "per_row"})),
+        claims={"positions": "per_row"})),
     (EVERYWHERE, Fault("bfloat16-positions", "positions kept in bfloat16", "L1", given=_both(_bfloat16), cases=("B109",))),
     (EVERYWHERE, Fault("int16-positions", "positions that wrap at 2^15", "L19", given=_both(lambda p: p.astype(np.int16)),
         cases=("B144",))),
     (WHOLE, Fault("int32-positions", "positions that wrap at 2^31", "L19", given=_both(lambda p: p.astype(np.int32)),
-        cases=("B142",), claims={"max_position": 2**33})),
+        claims={"max_position": 2**33})),
+    (PAIRS, Fault("row-offset-wraps", "rows whose first number lies past 2^32 read from the front", "L19",
+        given=_wrapped_rows, cases=("B142",), claims={"max_position": 2**33})),
     (EVERYWHERE, Fault("shard-contiguous", "a shard's positions counted on from its first", "L30",
-        given=_queries(lambda p: p[..., :1] + np.arange(p.shape[-1])), cases=("B149",))),
+        given=_queries(lambda p: p[..., :1] + np.arange(p.shape[-1])))),
+    (EVERYWHERE, Fault("shard-again", "the second half of a shard at the positions of its first", "L30",
+        given=_queries(_again), cases=("B149",))),
+    (EVERYWHERE, Fault("shard-unpadded", "the second half of a shard counted without the padding before it", "L30",
+        given=_queries(_unpadded), cases=("B151",))),
+    (PLACED_QUERIES, Fault("packed-counted-on", "the positions of a second packed document counted on from the first", "L30",
+        given=_queries(_counted_on))),
     (EVERYWHERE, Fault("short-table", "positions past a table's end taken as its last", "L1",
         given=_both(lambda p: np.minimum(p, TABLE - 1)))),
 )
@@ -192,7 +233,8 @@ SCALES = (
     (SCORES, Fault("scale-twice", "the scale applied twice", "L29", given=lambda i: i.but(scale=scale_of(i) ** 2))),
     (SCORES, Fault("scale-missing", "no scale", "L29", given=lambda i: i.but(scale=1.0))),
     (SCORES, Fault("scale-root", "the square root of the scale", "L29", given=lambda i: i.but(scale=scale_of(i) ** 0.5))),
-    (SCORES, Fault("scale-ignored", "the default scale whatever is given", "L29", given=lambda i: i.but(scale=None))),
+    (SCORES, Fault("scale-ignored", "the default scale whatever is given", "L29", given=lambda i: i.but(scale=None),
+        cases=("B122",))),
 )
 
 AXES = (

@@ -9,6 +9,7 @@ from relpos.conformance.faults.api import Planted
 from relpos.spec.deberta import DeBERTa
 
 CODE = {"share_att_key": False, "terms": "both", "indices": "code"}
+TRACED = 5  # queries of the first compiled call
 ANY_TERMS = {"share_att_key": False, "indices": "code"}
 
 
@@ -140,7 +141,26 @@ class ProjectedOnce(nn.Module):
         return _score(q, k, self.kept[0][:, r], self.kept[1][:, r], scale)
 
 
+def frozen_by_tracer(q, k, pos_key, pos_query, query_positions, key_positions, scale) -> Tensor:
+    """Rows of the length that was traced: later positions are taken for its last."""
+    K = pos_key.shape[-2] // 2
+    far = query_positions[:, None] - key_positions
+    r = (far.clamp(1 - TRACED, TRACED - 1) if torch.compiler.is_compiling() else far).clamp(-K, K - 1) + K
+    return _score(q, k, pos_key[:, r], pos_query[:, r], scale)
+
+
+def addresses_wrap(settings, q, k, pos_key, pos_query, query_positions, key_positions, scale) -> Tensor:
+    """c2p read at addresses of 16 bits: what lies beyond 2^16 numbers is read at the front."""
+    r = _rows(settings, query_positions, key_positions)
+    products = (q @ pos_key.transpose(-1, -2)).flatten()
+    first = torch.arange(q.shape[0] * q.shape[1] * q.shape[2]).view(*q.shape[:3], 1) * pos_key.shape[-2]
+    c2p = products[(first + r) % 2**16]
+    p2c = (k @ pos_query.transpose(-1, -2)).gather(-1, r.T.expand(*q.shape[:2], -1, -1)).transpose(-1, -2)
+    return scale * (q @ k.transpose(-1, -2) + c2p + p2c)
+
+
 SHARED = {**CODE, "share_att_key": True}
+CLIPPED = {**CODE, "version": "v1", "num_buckets": None, "clamp": False}
 F16 = {"dtypes": ("float32", "float16")}
 HALF = {"dtypes": ("float32", "bfloat16")}
 PLANTED = (
@@ -154,5 +174,16 @@ PLANTED = (
     Planted("frozen-beside", "no table gradient while q and k are frozen", "L20", frozen_beside, ("B133",), CODE),
     Planted("scaled-in-place", "q scaled in place", "L4", scaled_in_place, (), CODE),
     Planted("kept-by-length", "rows kept by lengths, whatever the offset", "L4", KeptByLength, (), CODE),
+    Planted(
+        "frozen-by-tracer",
+        "rows frozen at the length that was traced",
+        "L24",
+        frozen_by_tracer,
+        ("B060",),
+        {**CLIPPED, "max_distance": 16},
+    ),
+    Planted(
+        "addresses-wrap", "addresses of products that wrap", "L25", addresses_wrap, ("B065",), {**CLIPPED, "max_distance": 32}
+    ),
     Planted("projected-once", "projected tables kept while they are trained", "L4", ProjectedOnce, (), SHARED),
 )

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.faults.none_paths import PATHS
 from relpos.conformance.plan import Inputs
 from relpos.spec.alibi import ALiBi
 from relpos.spec.rope import RoPE
@@ -71,6 +72,15 @@ def strides_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k.as_strided(k.shape, assumed if room >= k.numel() else k.stride())).softmax(-1) @ v
 
 
+def strides_assumed_ragged(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """As above, but only where a mask comes with keys shared by stride 0, and one key lies over the last whole tile."""
+    if k.stride(1) == 0 and k.shape[1] > 1 and k.shape[2] % TILE == 1 and not mask.all():
+        k = k.roll(1, 2)
+    empty = ~mask.any(-1, keepdim=True)
+    weights = _score(q, k).masked_fill(~mask, -torch.inf).masked_fill(empty, 0.0).softmax(-1)
+    return weights.masked_fill(empty, 0.0) @ v
+
+
 def eight_keys_compiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """A path for the compiler that was written for eight keys."""
     kept = TRACED if torch.compiler.is_compiling() else k.shape[2]
@@ -80,6 +90,13 @@ def eight_keys_compiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def scores_formed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Claims the memory of a fused kernel and forms the scores."""
     return _score(q, k).softmax(-1) @ v
+
+
+def padding_one_late(q: Tensor, k: Tensor, v: Tensor, padding_mask: Tensor) -> Tensor:
+    """Leaves 0 at padding, as many do, but one token late: real ones lose their output."""
+    keep = padding_mask[:, None, None, :]
+    out = _score(q, k).masked_fill(~keep, -torch.inf).softmax(-1) @ v
+    return out.masked_fill(~padding_mask.roll(1, dims=1)[:, None, :, None], 0.0)
 
 
 class UnmaskedChunk:
@@ -105,23 +122,43 @@ class ForgetfulDecoder(UnmaskedChunk):
         return super().step(q, k, v)
 
 
+class PaddingForgotten:
+    """A decoder that reads the padding mask of a step's own tokens and forgets those of earlier ones."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[Tensor, Tensor]] = []
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor, padding_mask: Tensor) -> Tensor:
+        self.kept.append((k, v))
+        keys, values = (torch.cat(pieces, dim=2) for pieces in zip(*self.kept, strict=True))
+        there = torch.arange(keys.shape[2])
+        old = torch.ones(len(q), len(there) - q.shape[2], dtype=torch.bool)
+        keep = torch.cat([old, padding_mask], dim=1)[:, None, None] & (there <= there[-q.shape[2] :, None])
+        return _score(q, keys).masked_fill(~keep, -torch.inf).softmax(-1) @ values
+
+
 # fmt: off
 FAULTS = (
     Fault("turned", "a rotation that is on by default", "L1", given=_turned, cases=("B129",), levels=SCORES),
     Fault("biased", "a distance bias where there should be none", "L1", given=_biased, levels=SCORES),
     Planted("empty-row-nan", "NaN for a query without keys", "L8", empty_row_nan, cases=("B135",)),
     Planted("empty-row-gradient-nan", "a NaN gradient beside an empty row", "L8", empty_row_gradient_nan,
-        cases=("B135", "B138")),
+        cases=("B135",)),
     Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",)),
     Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",),
         claims={"masked_nan": True}),
-    Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles, cases=("B138",)),
-    Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed, cases=("B140",)),
-    Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled, cases=("B060",)),
-    Planted("scores-formed", "scores formed where the card says that they are not", "L22", scores_formed, cases=("B152",),
+    Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles),
+    Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed),
+    Planted("strides-assumed-ragged", "keys of stride 0 read as contiguous, with a mask and one key over", "L25",
+        strides_assumed_ragged, cases=("B140",)),
+    Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled),
+    Planted("scores-formed", "scores formed where the card says that they are not", "L22", scores_formed,
         claims={"memory": LINEAR}),
     Planted("head-for-length", "heads and length exchanged", "L1", head_for_length),
+    Planted("padding-one-late", "the output of the token behind padding left at 0", "L5", padding_one_late),
     Planted("unmasked-chunk", "tokens of one step that see one another", "L3", UnmaskedChunk),
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
+    Planted("padding-forgotten", "padding of earlier steps seen in later ones", "L3", PaddingForgotten),
+    *PATHS,
 )
 # fmt: on

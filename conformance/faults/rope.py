@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from relpos.conformance.faults import rope_scaling
 from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.faults.rope_planted import HALF, PARTIAL, PLANTED
+from relpos.conformance.faults.rope_planted import turned_as_halves as _half
 from relpos.conformance.faults.turning import changed, series, turning
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
@@ -56,22 +58,29 @@ def _keys_back(s: RoPE, x: np.ndarray, turned: np.ndarray, positions: Positions,
     return s.rotate(x, back, role) if role == "key" else turned
 
 
+def _angle_in(dtype: str):
+    """Position, frequency and their product, each rounded."""
+    one = lambda x: rounded(np.array([x], dtype=np.float64), dtype)[0]  # noqa: E731
+    return lambda p, θ: one(one(p) * one(θ))
+
+
 def _values_too(i: Inputs) -> Inputs:
     return i.but(v=np.stack([i.settings.rotate(i.v[b], i.key_positions.row(b), "key") for b in range(len(i.v))]))
-
-
-def _half(x: Tensor, positions: Tensor, base: float) -> Tensor:
-    """The right rotation of x [..., L, D], columns paired as halves."""
-    r = x.shape[-1]
-    angles = positions[..., None] * base ** (-torch.arange(0, r, 2, dtype=torch.float64) / r)
-    c, s = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat((a * c - b * s, a * s + b * c), dim=-1)
 
 
 def counted_in_working_dtype(x, positions):
     """Positions in the dtype of x, as a buffer that the model was cast with gives them."""
     return _half(x, positions.to(x.dtype).double(), 10000.0)
+
+
+def counted_under_autocast(x, positions, base):
+    """Angles as a product of matrices, which autocast turns into one of bfloat16."""
+    r = x.shape[-1]
+    θ = base ** (-torch.arange(0, r, 2, dtype=torch.float64) / r)
+    angles = positions[..., None].float() @ θ[None].float()
+    c, s = angles.float().cos(), angles.float().sin()
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * c - b * s, a * s + b * c), dim=-1)
 
 
 class KeptByLength(nn.Module):
@@ -134,21 +143,6 @@ def detached(x: Tensor, positions: Tensor, base: float) -> Tensor:
     return _half(x.detach(), positions, base)
 
 
-class _Straight(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x: Tensor, positions: Tensor, base: float) -> Tensor:
-        return _half(x, positions, base)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor):
-        return gradient, None, None
-
-
-def gradient_not_turned(x: Tensor, positions: Tensor, base: float) -> Tensor:
-    """A backward written by hand that does not turn back."""
-    return _Straight.apply(x, positions, base)
-
-
 class KeptInDtype(nn.Module):
     """A table kept in the dtype of the first call."""
 
@@ -161,20 +155,17 @@ class KeptInDtype(nn.Module):
         return _half(x.to(self.dtype), positions, self.base).to(x.dtype)
 
 
-PARTIAL = {"head_dim": 8, "rotary_dim": 4}
-HALF = {"layout": "half", "rotary_dim": None}
-
 # fmt: off
-FAULTS = (
+FAULTS: tuple[Fault | Planted, ...] = (
     Fault("mixed-layouts", "the angles of one layout on the pairs of the other", "L14", changed(_mixed), cases=("B081",)),
     Fault("layout-ignored", "halves paired whatever the layout", "L14", lambda s: replace(s, layout="half"),
-        cases=("B082", "B083")),
+        cases=("B082",)),
     Fault("partner-of-head", "partners half a head away", "L14",
-        turning(pairs=lambda s: [(m, m + s.head_dim // 2) for m in range(s.width() // 2)]), cases=("B084",),
+        turning(pairs=lambda s: [(m, m + s.head_dim // 2) for m in range(s.width() // 2)]),
         settings={**PARTIAL, "layout": "half"}),
     Fault("neighbours", "pairs (m, m + 1)", "L14", turning(pairs=lambda s: [(m, m + 1) for m in range(s.width() // 2)])),
     Fault("proportional-as-leading", "a rotation of its own in place of the head's first pairs", "L15",
-        lambda s: replace(s, partial="leading"), cases=("B084",), settings={**PARTIAL, "partial": "proportional"}),
+        lambda s: replace(s, partial="leading"), settings={**PARTIAL, "partial": "proportional"}),
     Fault("partial-ignored", "the whole head turned", "L14", lambda s: replace(s, rotary_dim=None), settings=PARTIAL),
     Fault("not-put-back", "turned columns in the order of the other layout", "L14", changed(_not_put_back),
         levels=("contribution",), settings={"layout": "interleaved"}),
@@ -186,37 +177,37 @@ FAULTS = (
     Fault("keys-turned-back", "keys turned against queries", "L2", changed(_keys_back)),
     Fault("values-too", "values turned as well", "L2", given=_values_too, levels=("attention",)),
     Fault("exponent-of-head", "the head's width in the exponent of a partial rotation", "L15",
-        turning(lambda s, n: series(s.base, s.width() // 2, s.head_dim)), cases=("B084", "B086"), settings=PARTIAL),
+        turning(lambda s, n: series(s.base, s.width() // 2, s.head_dim)), settings=PARTIAL),
     Fault("exponent-half", "the exponent m/r", "L15", turning(lambda s, n: series(s.base, s.width() // 2, 2 * s.width()))),
     Fault("pair-from-one", "pairs counted from 1", "L15", turning(lambda s, n: series(s.base, s.width() // 2, s.width(), 1))),
     Fault("frequencies-reversed", "frequencies in reverse order", "L15", turning(lambda s, n: list(s.frequencies(n)[::-1]))),
     Fault("one-frequency", "one frequency for all pairs", "L15", turning(lambda s, n: [1.0] * (s.width() // 2))),
     Fault("frequencies-bfloat16", "frequencies rounded to bfloat16", "L15",
-        turning(lambda s, n: list(rounded(s.frequencies(n), "bfloat16"))), cases=("B109",)),
+        turning(lambda s, n: list(rounded(s.frequencies(n), "bfloat16")))),
     Fault("base-ignored", "base 10000 whatever is set", "L15", lambda s: replace(s, base=10000.0), settings={"base": 100.0}),
-    Fault("turned-twice", "everything turned twice", "L15", turning(angle=lambda p, θ: 2 * p * θ)),
+    Fault("turned-twice", "everything turned twice", "L15", turning(angle=lambda p, θ: 2 * p * θ), cases=("B116",)),
     Fault("angles-float16", "angles formed in float16", "L1",
-        turning(angle=lambda p, θ: rounded(np.array([p * θ]), "float16")[0]), cases=("B108",),
-        claims={"max_position": 2**15}),
+        turning(angle=_angle_in("float16")), cases=("B108",), claims={"max_position": 2**15}),
     Fault("angles-bfloat16", "angles formed in bfloat16", "L1",
-        turning(angle=lambda p, θ: rounded(np.array([p * θ]), "bfloat16")[0]), cases=("B108",)),
+        turning(angle=_angle_in("bfloat16")), cases=("B108",)),
     Planted("counted-in-dtype", "positions counted in the dtype of x", "L18", counted_in_working_dtype,
-        cases=("B108", "B109"), settings={"layout": "half"}, claims={"dtypes": ("float32", "bfloat16", "float16")}),
+        cases=("B109",), settings={"layout": "half"}, claims={"dtypes": ("float32", "bfloat16", "float16")}),
+    Planted("counted-under-autocast", "positions counted in bfloat16 inside autocast", "L18", counted_under_autocast,
+        settings=HALF),
     Planted("kept-by-length", "angles kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",),
         settings=HALF),
     Planted("kept-in-dtype", "a table in the dtype of the first call", "L4", KeptInDtype, settings=HALF,
         claims={"dtypes": ("float32", "bfloat16"), "level": "contribution"}),
     Planted("first-length", "a table as long as the first call", "L4", FirstLength, settings=HALF),
-    Planted("steps-from-zero", "a decoder whose queries are always at 0", "L3", StepsFromZero, cases=("B097", "B099"),
+    Planted("steps-from-zero", "a decoder whose queries are always at 0", "L3", StepsFromZero, cases=("B097",),
         settings=HALF),
     Planted("in-place", "its input turned in place", "L4", in_place, cases=("B130",), settings=HALF),
-    Planted("in-place-gradient", "a backward that fails on its overwritten input", "L20", in_place, cases=("B130", "B132"),
+    Planted("in-place-gradient", "a backward that fails on its overwritten input", "L20", in_place, cases=("B130",),
         settings=HALF),
     Planted("along-heads", "positions along the head axis", "L21", along_heads, cases=("B092",), settings=HALF),
     Planted("heads-for-length", "a table as long as there are heads", "L1", heads_for_length, cases=("B094",), settings=HALF),
     Planted("detached", "no gradient for the input", "L20", detached, settings=HALF),
-    Planted("gradient-not-turned", "a gradient that is not turned back", "L20", gradient_not_turned, cases=("B132",),
-        settings=HALF),
+    *PLANTED,
     *rope_scaling.FAULTS,
 )
 # fmt: on

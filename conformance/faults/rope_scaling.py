@@ -129,6 +129,23 @@ class KeepsTurnedKeys:
         return score.masked_fill(torch.arange(start + n) > new[:, None], -torch.inf).softmax(-1) @ values
 
 
+class CountsThePast:
+    """A decoder that turns all keys anew, in a step of one token by the length there was before it."""
+
+    def __init__(self, base: float, factor: float, max_position: int) -> None:
+        self.rule = (base, factor, max_position)
+        self.kept: list[tuple[Tensor, Tensor]] = []
+
+    def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        self.kept.append((k, v))
+        keys, values = (torch.cat(pieces, dim=2) for pieces in zip(*self.kept, strict=True))
+        there = torch.arange(keys.shape[2])
+        new = there[-q.shape[2] :]
+        base = _enlarged(*self.rule, q.shape[-1], len(there) - (q.shape[2] == 1))
+        score = _half(q, new, base) @ _half(keys, there, base).transpose(-1, -2) * q.shape[-1] ** -0.5
+        return score.masked_fill(there > new[:, None], -torch.inf).softmax(-1) @ values
+
+
 # fmt: off
 FAULTS = (
     Fault("scaled-too-early", "scaling from one token before its threshold", "L17", _longer(lambda s, n: n + 1),
@@ -137,11 +154,11 @@ FAULTS = (
     Fault("scaled-within", "the base for the whole reach within the trained length too", "L17",
         _longer(lambda s, n: max(n, 2 * (s.max_position or 0))), cases=("B113", "B115"), settings=DYNAMIC),
     Fault("never-scaled", "the base of the trained length however long the context", "L17", _longer(lambda s, n: 0),
-        cases=("B115",), settings=DYNAMIC),
+        settings=DYNAMIC),
     Fault("dynamic-as-static", "the base enlarged by the factor at every length", "L17",
-        turning(lambda s, n: _base(s, s.base * s.factor ** (s.width() / (s.width() - 2)))), cases=("B115",), settings=DYNAMIC),
+        turning(lambda s, n: _base(s, s.base * s.factor ** (s.width() / (s.width() - 2)))), settings=DYNAMIC),
     Fault("dynamic-as-linear", "positions divided where the base should grow", "L17",
-        turning(lambda s, n: _plain(s) / s.factor), cases=("B116",), settings=DYNAMIC),
+        turning(lambda s, n: _plain(s) / s.factor), settings=DYNAMIC),
     Fault("dynamic-without-subtraction", "a base that jumps at the threshold, f − 1 not taken off", "L17",
         turning(lambda s, n: _base(s, s.base * max(s.factor * (n or 0) / s.max_position, 1) ** (s.width() / (s.width() - 2)))),
         settings=DYNAMIC),
@@ -186,6 +203,8 @@ FAULTS = (
         lambda s: replace(s, original_max_position=8192), settings=LLAMA3),
     Planted("stays-enlarged", "a base that stays enlarged after one long call", "L4", StaysEnlarged, cases=("B111",),
         settings=HALF, claims={"level": "contribution"}),
+    Planted("counts-the-past", "the length before a step of one token taken for that after it", "L3", CountsThePast,
+        cases=("B112",), settings={**HALF, "max_position": 7}),
     Planted("keeps-turned-keys", "keys that keep the base of a shorter context", "L3", KeepsTurnedKeys, cases=("B112",),
         settings=HALF),
 )

@@ -72,6 +72,11 @@ def _keys_asked(s: Shaw, params: dict, q: np.ndarray, k: np.ndarray, queries, ke
     return term
 
 
+def _keys_asked_as_well(s: Shaw, params: dict, q: np.ndarray, k: np.ndarray, queries, keys, scale: float) -> np.ndarray:
+    found = s.logits(params, q, k, queries, keys, scale=scale)
+    return found + _keys_asked(s, params, q, k, queries, keys, scale)
+
+
 def _nothing(s: Shaw, _params: dict, q: np.ndarray, _k: np.ndarray, queries, keys, _scale: float) -> np.ndarray:
     return np.zeros((len(q), len(queries), len(keys)))
 
@@ -141,6 +146,17 @@ def frozen_beside(q: Tensor, k: Tensor, rel_k: Tensor, query_positions: Tensor, 
         return _score(q, k, rel_k[_rows(query_positions, key_positions, rel_k)])
 
 
+def rows_reversed(q: Tensor, k: Tensor, rel_k: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """The table is read at query minus key."""
+    return _score(q, k, rel_k[_rows(key_positions, query_positions, rel_k).T])
+
+
+def square_only(q: Tensor, k: Tensor, rel_k: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """Vectors for as many queries as keys: right in training, a crash in a cached step."""
+    rows = _rows(query_positions, query_positions, rel_k).view(len(key_positions), len(key_positions))
+    return _score(q, k, rel_k[rows])
+
+
 def scaled_in_place(q: Tensor, k: Tensor, rel_k: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """q is multiplied by the scale where it lies."""
     q *= q.shape[-1] ** -0.5
@@ -182,6 +198,10 @@ FAULTS = (
     Fault("position-unscaled", "the position term without scale", "L29", _scaled(0)),
     Fault("position-scaled-twice", "the position term scaled twice", "L1", _scaled(2)),
     Fault("keys-asked", "the key's content in place of the query's", "L1", _logits(_keys_asked), settings=SEPARATE),
+    Fault("keys-asked-as-well", "the key's content asked as well as the query's", "L1", _logits(_keys_asked_as_well),
+        settings=SEPARATE),
+    Fault("clip-lopsided", "a clip of K before and K − 1 after", "L1",
+        _with_row(lambda s, i, j: min(s.row(i, j), max(2 * s.max_distance - 1, 0)))),
     Fault("skewed", "a skew's rubbish above the diagonal", "L11", _logits(_skewed), settings=SEPARATE),
     Planted("gradient-assigned", "a table gradient that is written, not added", "L20", gradient_assigned, cases=("B134",),
         settings=SEPARATE),
@@ -189,6 +209,9 @@ FAULTS = (
     Planted("frozen-beside", "no table gradient while q and k are frozen", "L20", frozen_beside, cases=("B133",),
         settings=SEPARATE),
     Planted("scaled-in-place", "q scaled in place", "L4", scaled_in_place, settings=SEPARATE),
+    Planted("reversed", "query minus key", "L11", rows_reversed, settings=SEPARATE),
+    Planted("square-only", "a crash where there are more keys than queries", "L3", square_only, cases=("B038",),
+        settings=SEPARATE),
     Planted("kept-by-length", "rows kept by lengths, whatever the offset", "L4", KeptByLength, settings=SEPARATE),
 )
 # fmt: on

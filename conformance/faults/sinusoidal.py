@@ -143,7 +143,9 @@ INTERLEAVED = {"layout": "interleaved", "base": 10000.0}
 # fmt: off
 FAULTS = (
     Fault("per-column", "a frequency of its own for every column", "L2",
-        _waves(lambda s, θ: θ, lambda s, θ: θ * s.base ** (-1 / s.embed_dim)), cases=("B076",)),
+        _waves(lambda s, θ: θ, lambda s, θ: θ * s.base ** (-1 / s.embed_dim))),
+    Fault("index-of-column", "the column's index where the pair's belongs", "L2",
+        _waves(lambda s, θ: θ**2, lambda s, θ: θ**2 * s.base ** (-2 / s.embed_dim)), cases=("B076",)),
     Fault("base-1000", "base 1000 and odd exponents on cosines", "L15",
         _waves(_powers(1000.0, lambda m, D: 2 * m / D), _powers(1000.0, lambda m, D: (2 * m + 1) / D)), cases=("B077",),
         settings=INTERLEAVED),
@@ -164,7 +166,7 @@ FAULTS = (
     Planted("odd-width", "a crash at an odd width", "L26", even_only, cases=("B075",)),
     Planted("kept-by-length", "vectors kept by their number, whatever the offset", "L4", KeptByLength, cases=("B095",)),
     Planted("aliased", "its table handed out", "L4", Aliased, claims={"max_length": CAPACITY}),
-    Planted("frequencies-cast", "frequencies that are cast with the model", "L23", FrequenciesCast, cases=("B021",),
+    Planted("frequencies-cast", "frequencies that are cast with the model", "L23", FrequenciesCast,
         settings={"embed_dim": 8, **INTERLEAVED}),
     Planted("added-in-place", "the input changed in place", "L4", added_in_place),
     Planted("detached", "no gradient for the input", "L20", detached),

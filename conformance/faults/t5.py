@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.faults.tables import of_tables, read
@@ -126,15 +126,57 @@ def divided(settings, table: Tensor, q: Tensor, k: Tensor, query_positions: Tens
     return q @ k.transpose(-1, -2) / sqrt(q.shape[-1]) + bias
 
 
+class WeightsForBias(nn.Module):
+    """The first layer's bias is to serve all; what is handed on is the wrong output, its attention weights."""
+
+    def __init__(self, settings) -> None:
+        super().__init__()
+        self.settings, self.shared = settings, {}
+
+    def forward(self, table: Tensor, q: Tensor, k: Tensor, v: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        size = (q.shape, k.shape)
+        bias = self.shared.get(size)
+        if bias is None:
+            bias = table[rows(self.settings, key_positions - query_positions[:, None])].permute(2, 0, 1)
+        weights = (q @ k.transpose(-1, -2) + bias).softmax(-1)
+        self.shared[size] = weights.detach()
+        return weights @ v
+
+
+def slice_skipped(settings, table: Tensor, query_length: int, key_length: int, offset: int) -> Tensor:
+    """A length that is traced compares to nothing, so the rows of a step are not cut from those of all keys."""
+    queries = torch.arange(key_length)
+    if not torch.compiler.is_compiling():
+        queries = queries[offset : offset + query_length]
+    return by_counting(settings, table, torch.arange(key_length) - queries[:, None])
+
+
+def by_counting(settings, table: Tensor, far: Tensor) -> Tensor:
+    """A right bias, in operations that a compiler can follow: edges of the logarithmic part counted."""
+    one_way = settings.num_buckets // 2 if settings.bidirectional else settings.num_buckets
+    exact, n = one_way // 2, far.abs() if settings.bidirectional else (-far).clamp(min=0)
+    edges = [next(d for d in range(exact, settings.max_distance + 1) if settings.bucket(-d) >= exact + t)
+             for t in range(1, one_way - exact)]  # fmt: skip
+    passed = sum(((n >= edge).long() for edge in edges), torch.zeros_like(n))
+    found = torch.where(n < exact, n, exact + passed)
+    return table[found + one_way * (far > 0) if settings.bidirectional else found].permute(2, 0, 1)
+
+
+def eight_heads(settings, table: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """The number of heads never reaches the bias: eight, or a crash."""
+    found = table[rows(settings, key_positions - query_positions[:, None])]
+    return found.reshape(len(query_positions), len(key_positions), 8).permute(2, 0, 1)
+
+
 # fmt: off
 FAULTS = (
-    Fault("direction-ignored", "buckets of |i − j|", "L11", _bucketed(lambda s, r: s.bucket(-abs(r))), cases=("B032",),
+    Fault("direction-ignored", "buckets of |i − j|", "L11", _bucketed(lambda s, r: s.bucket(-abs(r))),
         settings=AS_PUBLISHED),
     Fault("own-after", "the query's own position among the keys after it", "L12",
         _bucketed(lambda s, r: s.num_buckets // 2 if r == 0 else s.bucket(r)), settings=BOTH),
     Fault("max-distance-fixed", "a max_distance of 128 whatever is asked for", "L12", lambda s: replace(s, max_distance=128),
         cases=("B030",), settings={**HAS, "max_distance": 256}),
-    Fault("max-distance-per-length", "max_distance set to the number of keys", "L12", _per_length, cases=("B057",),
+    Fault("max-distance-per-length", "max_distance set to the number of keys", "L12", _per_length,
         settings=AS_PUBLISHED),
     Fault("num-buckets-fixed", "the buckets of 32 whatever num_buckets is", "L12",
         _bucketed(lambda s, r: replace(s, num_buckets=32).bucket(r)), settings={**AS_PUBLISHED, "num_buckets": 8}),
@@ -151,7 +193,7 @@ FAULTS = (
     Fault("article-boundaries", "the powers of two of a popular article", "L12", _bucketed(_article), settings=AS_PUBLISHED),
     Fault("article-clip", "clipped distances in place of buckets", "L12", _bucketed(_clip), settings=AS_PUBLISHED),
     Fault("both-ways", "buckets of both directions in a causal model", "L12",
-        lambda s: replace(s, bidirectional=s.num_buckets >= 4), cases=("B008",), settings=PAST),
+        lambda s: replace(s, bidirectional=s.num_buckets >= 4), settings=PAST),
     Fault("biased-across", "a bias in cross-attention", "L27", _own_bias, cases=("B025",), settings={"cross_attention": True}),
     Fault("bias-scaled-up", "the bias multiplied by √D", "L29", given=_multiplied(0.5), levels=SCORES, settings=UNSCALED),
     Fault("bias-scaled-down", "the bias divided by √D", "L29", given=_multiplied(-0.5), levels=SCORES, settings=UNSCALED),
@@ -160,6 +202,12 @@ FAULTS = (
     Planted("causal-test-inverted", "the buckets of the other kind of model", "L12",
         read(_looks_both_ways, lambda table, r: table[r]), cases=("B008",), settings=AS_PUBLISHED),
     Planted("divided", "1/√D on q·k", "L29", divided, settings=UNSCALED),
+    Planted("weights-for-bias", "a first layer's weights taken for the bias of the next", "L4", WeightsForBias,
+        cases=("B027",), settings=UNSCALED),
+    Planted("slice-skipped", "the rows of a step not cut, once traced", "L24", slice_skipped, cases=("B033",),
+        settings=AS_PUBLISHED),
+    Planted("eight-heads-alone", "a crash for any number of heads but eight", "L16", eight_heads, cases=("B031",),
+        settings=AS_PUBLISHED),
     *of_tables(rows, AS_PUBLISHED),
 )
 # fmt: on

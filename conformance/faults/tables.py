@@ -130,8 +130,9 @@ def of_tables(rows: Rows, settings: Mapping[str, Any]) -> tuple[Fault | Planted,
     return (
         Fault("table-reversed", "the table read backwards", "L12", given=_table(lambda t: t[::-1]), settings=settings),
         Fault("table-turned", "a table laid out [heads, rows]", "L1", given=_table(_turned)),
-        Fault("first-head", "the first head's numbers for all", "L1", cases=("B031",),
+        Fault("first-head", "the first head's numbers for all", "L1",
             given=_table(lambda t: np.repeat(t[:, :1], t.shape[1], 1))),
+        Fault("subtracted", "the bias taken off the score", "L1", given=_table(lambda t: -t), settings=settings),
         Fault("heads-shifted", "every head with its neighbour's numbers", "L1", given=_table(lambda t: np.roll(t, 1, axis=1))),
         *(Planted(name, says, law, target, cases, settings) for name, says, law, target, cases in planted),
     )  # fmt: skip

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from relpos.conformance.faults.api import Fault, Planted, Wrong
+from relpos.conformance.faults.transformer_xl_memory import MEMORY
 from relpos.conformance.plan import Inputs
 from relpos.spec.positions import Range
 from relpos.spec.transformer_xl import TransformerXL
@@ -230,5 +231,6 @@ FAULTS = (
     Planted("kept-by-length", "distances kept by lengths, whatever the offset", "L4", KeptByLength, settings=PLAIN),
     Planted("last-row-dropped", "a shift that drops the last row", "L1", last_row_dropped, settings=PLAIN, cases=("B042",),
         claims=CAUSAL),
+    *MEMORY,
 )
 # fmt: on

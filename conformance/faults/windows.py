@@ -99,6 +99,25 @@ def _of_the_training_grid(m: Any, shape: tuple[int, ...]) -> Tensor:
     return m.table[_own_rows(m.settings, m.settings.window_size)]
 
 
+class IndexOutsideState(nn.Module):
+    """Rows in a buffer that is not saved: built on the meta device, they hold anything after loading."""
+
+    index: Tensor
+
+    def __init__(self, settings) -> None:
+        super().__init__()
+        self.window, self.special = settings.window_size, getattr(settings, "special", 0)
+        self.table = nn.Parameter(torch.zeros(settings.parameters()["table"]))
+        rows = _own_rows(settings, settings.window_size)
+        self.register_buffer("index", rows.to(torch.empty(0).device), persistent=False)
+
+    def forward(self, grid) -> Tensor:
+        """The grid it was built for, or the same rows and columns of a smaller one."""
+        kept = torch.tensor(list(np.ndindex(*self.window))) < torch.tensor(tuple(grid))
+        there = torch.cat([torch.ones(self.special, dtype=torch.bool), kept.all(-1)])
+        return self.table[self.index[there][:, there]].permute(2, 0, 1)
+
+
 # ---- resizing
 
 
@@ -153,9 +172,9 @@ def of_windows(settings: Mapping[str, Any]) -> tuple[Fault | Planted, ...]:
     # fmt: off
     return (
         Fault("multiplier-height", "the height of the window where its width belongs", "L13",
-            counted(lambda d, W: (d[0] + W[0] - 1) * (2 * W[0] - 1) + d[1] + W[1] - 1), cases=("B069",), settings=FLAT),
+            counted(lambda d, W: (d[0] + W[0] - 1) * (2 * W[0] - 1) + d[1] + W[1] - 1), settings=FLAT),
         Fault("multiplier-small", "a multiplier one too small", "L13",
-            counted(lambda d, W: (d[0] + W[0] - 1) * (2 * W[1] - 2) + d[1] + W[1] - 1), cases=("B069",), settings=FLAT),
+            counted(lambda d, W: (d[0] + W[0] - 1) * (2 * W[1] - 2) + d[1] + W[1] - 1), settings=FLAT),
         Fault("axes-exchanged", "columns counted before rows", "L13",
             counted(lambda d, W: (d[1] + W[1] - 1) * (2 * W[0] - 1) + d[0] + W[0] - 1), cases=("B089",), settings=FLAT),
         Fault("diagram-index", "dy · 2M − 1 + dx, as a diagram has it, negative rows wrapping", "L13",
@@ -173,6 +192,9 @@ def of_windows(settings: Mapping[str, Any]) -> tuple[Fault | Planted, ...]:
             given=_table(lambda t: np.repeat(t[:, :1], t.shape[1], 1))),
         Fault("heads-shifted", "every head with its neighbour's numbers", "L1", given=_table(lambda t: np.roll(t, 1, axis=1))),
         Planted("rows-in-bfloat16", "rows that are kept in bfloat16", "L13", read(_coarse), ("B068",)),
+        Planted("rows-in-float", "rows that are no whole numbers, a crash", "L13", read(lambda table, r: table[r.float()]),
+            ("B068",)),
+        Planted("index-outside-state", "rows in a buffer that is not saved", "L23", IndexOutsideState, ("B066",), settings),
         Planted("detached", "a table that gets no gradient", "L20", read(lambda table, r: table.detach()[r]), (), settings),
         Planted("gradient-assigned", "a table gradient that is written, not added", "L20", read(Assigned.apply), ("B134",),
             settings),
@@ -182,7 +204,7 @@ def of_windows(settings: Mapping[str, Any]) -> tuple[Fault | Planted, ...]:
         Planted("grid-fixed", "the training grid whatever grid is asked for", "L13", module(_of_the_training_grid), ("B074",),
             settings),
         Planted("resized-as-square", "the side taken as the root of the number of rows", "L31", square),
-        Planted("resized-width-first", "height and width exchanged in resizing", "L31", width_first, ("B089",)),
+        Planted("resized-width-first", "height and width exchanged in resizing", "L31", width_first),
         Planted("resized-across-heads", "a table reshaped, not transposed, before resizing", "L31", heads_as_rows),
         Planted("resized-by-cutting", "the first rows and columns, whatever offset they stand for", "L31", cut, ("B072",)),
         Planted("resized-off-centre", "resizing that moves the middle", "L31", off_centre),

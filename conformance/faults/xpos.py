@@ -100,7 +100,7 @@ FAULTS = (
         _decays(lambda s, m: (2 * m + GAMMA * s.head_dim) / ((1 + GAMMA) * s.head_dim)), settings={**SHORT, **PARTIAL}),
     Fault("every-column-stretched", "columns that are not turned stretched as well", "L14", _every_column,
         settings={**SHORT, **PARTIAL}),
-    Fault("own-centre", "queries and keys each around the middle of their own rows", "L3", _own_centre, cases=("B112",),
+    Fault("own-centre", "queries and keys each around the middle of their own rows", "L3", _own_centre,
         settings=SHORT),
     Fault("centre-rounded-up", "the middle rounded up", "L14", lambda s: replace(s, centre="ceil"),
         levels=("contribution",), settings={**SHORT, "centre": "floor"}),

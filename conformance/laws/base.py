@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from relpos.conformance.plan import Plan
+from relpos.conformance.scopes import Covers, Scope
 from relpos.conformance.subject import Subject
 
 Applies = Callable[[Subject], str | None]
@@ -24,24 +25,31 @@ class Law:
 
     name       "L1"
     title      a few words for the table
+    slug       one to three words for ids, "chunked-decode"
+    why        why it matters to somebody who trains or serves a model
     statement  the law in one sentence
     applies    None, or why it does not apply to a subject
     claimed    None, or which claim would switch it on
     plans      strategy of inputs for a subject
     pinned     inputs that are always tried: edges where faults hide
+    exhausted  every input of a small scope, the smallest first; covers says in words what such a walk went through
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
-    heavy     it measures or compiles, so the profiles below default leave it out unless it is asked for
+    heavy      it measures or compiles, so the profiles below default leave it out unless it is asked for
     """
 
     name: str
     title: str
+    slug: str
+    why: str
     statement: str
     check: Callable[[Subject, Plan], float]
     plans: Callable[[Subject], st.SearchStrategy[Plan]]
     applies: Applies = always
     claimed: Claimed = always
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
+    exhausted: Callable[[Subject, Scope], list[Plan]] = lambda subject, scope: []
+    covers: Covers = lambda plans: ""
     share: float = 1.0
     heavy: bool = False
 

@@ -6,6 +6,7 @@ from relpos.conformance.judge import demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import farthest, moved, within_reach
 from relpos.conformance.plan import Plan
+from relpos.conformance.scopes import of_sizes, sizes
 from relpos.conformance.settings import alternatives, bundles, legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans, takes_groups
@@ -102,8 +103,12 @@ def _named(subject: Subject, base: Plan) -> list[Plan]:
 LAW = Law(
     name="L1",
     title="equals the definition",
+    slug="definition",
+    why="Weights trained with one formula and run with another lose quality without any error message.",
     statement="Every element equals the float64 definition up to rounding, for every setting, size, position and mask taken.",
     check=check,
     plans=lambda subject: plans(subject),
     pinned=_pinned,
+    exhausted=sizes,
+    covers=of_sizes,
 )

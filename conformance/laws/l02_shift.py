@@ -8,17 +8,19 @@ from hypothesis import strategies as st
 
 from relpos.conformance import grids
 from relpos.conformance.answers import answer, definition, past, prepared
-from relpos.conformance.expected import AXES
+from relpos.conformance.expected import AXES, Expected
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
 from relpos.conformance.magnitude import logits_size
 from relpos.conformance.placing import flat, within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.settings import sized
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C, units
 
+SHIFT = 7  # positions
 SAYS = "two pairs at the same distance get different values"
 
 
@@ -113,10 +115,9 @@ def _table(subject: Subject, given: Inputs) -> tuple[np.ndarray, np.ndarray, str
     if subject.form == "rotation" and subject.level == "contribution":
         q, k = got["rotated query"], got["rotated key"]
         size = logits_size(given.settings, given.params, given.q, given.k, given.query_positions, given.key_positions, 1.0)
-        unit = units(dtype)
         repeats = q.shape[1] // k.shape[1]
         dots = q @ np.repeat(k, repeats, axis=1).swapaxes(-1, -2)
-        return dots, unit.u * size.M + unit.u_position * size.P + size.n * unit.eta, "rotated"
+        return dots, bound_of(Expected("dot product", "rotated", dots, size), dtype), "rotated"
     if subject.form == "embedding" and subject.level == "contribution":
         name = next(iter(got))
         e, bound = got[name].reshape(-1, *got[name].shape[-2:])[0], bound_of(want[name], dtype)
@@ -149,6 +150,23 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     return within_reach(subject, plan)
 
 
+def _pinned(subject: Subject) -> list[Plan]:
+    """Keys behind, before and far before every query: shortcuts for causal use go wrong beyond the next key."""
+    plan = smoke_plan(subject)
+    if subject.level == "attention":
+        axes = range(settings_of(subject, plan).axes) if subject.on_grid else (None,)
+        found = [plan.but(extra={"shift": SHIFT} | ({} if axis is None else {"axis": axis})) for axis in axes]
+    else:
+        found = [plan]
+    if plan.query_positions is not None and not subject.on_grid and not subject.one_length:
+        first = tuple(range(plan.query_length - 1))
+        keys = tuple(range(plan.key_length + 1))
+        found += [
+            p.but(query_length=len(first), key_length=len(keys), query_positions=first, key_positions=keys) for p in found
+        ]
+    return [within_reach(subject, p) for p in found]
+
+
 def _applies(subject: Subject) -> str | None:
     relative = (
         {"relative", "row_relative"} if subject.form != "embedding" or subject.level != "contribution" else {"relative_dot"}
@@ -164,8 +182,11 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L2",
     title="depends on i − j only",
+    slug="shift",
+    why="A relative scheme that also looks at absolute places differs after a prompt, in a shard and in a packed batch.",
     statement="The value of a pair of positions depends on their difference alone.",
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
 )

@@ -1,22 +1,31 @@
 """L3: a decode step is a row of the whole."""
 
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
 import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance import grids
-from relpos.conformance.answers import answer, definition, prepared
-from relpos.conformance.expected import AXES
-from relpos.conformance.judge import bound_of, compare_within, demand
+from relpos.conformance.agreement import agree
+from relpos.conformance.answers import answer, definition, prepared, undeclared
+from relpos.conformance.chunking import part, rows_of_part, sliceable
+from relpos.conformance.faults.api import Wrong
+from relpos.conformance.judge import LawFailure, bound_of, compare_within
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.settings import bundles
+from relpos.conformance.scopes import WIDTH, Scope, chunkings, of_chunks
+from relpos.conformance.settings import bundles, legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
+from relpos.spec.positions import Explicit
 
-QUERY_AXIS = {"bias": -2, "logits": -2, "output": -2, "rotated query": -2, "rotated key": -2, "embedding": -2, "embedded": -2}
+LONGEST = 32  # thresholds beyond it are not walked up to token by token
+REMEMBERED = ("memory_length", "segment_length", "same_length")
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -28,15 +37,15 @@ def check(subject: Subject, plan: Plan) -> float:
     whole = _reference(subject, given)
     if subject.kind == "decoder":
         says = f"decoded in chunks of {_sizes(plan)}, rows differ from the full forward"
-        return _against(answer(subject, given), whole, subject, given, says)
-    largest, start = 0.0, 0
+        return agree(answer(subject, given), whole, subject, given, says)
+    largest, start, padding = 0.0, 0, undeclared(subject, given)
     for size in plan.extra["chunks"]:
-        part = _part(subject, given, start, start + size)
+        cut = part(subject, given, start, start + size)
         if grows:  # rows computed at length n are rows of the whole at length n
-            whole = answer(subject, _part(subject, given, 0, start + size))
-        rows = {name: _cut(value, name, start, start + size, _keys(subject, part, start)) for name, value in whole.items()}
-        words = f"{_rows(start, size)} the whole"
-        largest = max(largest, _against(answer(subject, part), rows, subject, part, words, plan))
+            whole = answer(subject, part(subject, given, 0, start + size))
+        rows = rows_of_part(whole, subject, cut, start, start + size)
+        words, quiet = f"{_rows(start, size)} the whole", padding[:, start : start + size]
+        largest = max(largest, agree(answer(subject, cut), rows, subject, cut, words, plan, padding=quiet))
         start += size
     return largest
 
@@ -52,67 +61,39 @@ def _at_every_length(subject: Subject, given: Inputs) -> float:
     """A decoder's rows against the definition at the length there was: all keys by the rule of that length."""
     got, largest, start = answer(subject, given)["output"], 0.0, 0
     for size in given.plan.extra["chunks"]:
-        part = _part(subject, given, start, start + size)
-        n = start + size
-        words = f"{_rows(start, size)} the whole of {n} tokens: do keys keep the rule of a shorter context?"
-        rows = {"output": definition(subject, part)["output"].value}
+        cut, n = part(subject, given, start, start + size), start + size
         here = {"output": got[..., start:n, :]}
-        largest = max(largest, _against(here, rows, subject, part, words, given.plan))
+        rows = {"output": definition(subject, cut)["output"].value}
+        says = f"{_rows(start, size)} the whole of {n} tokens"
+        try:
+            largest = max(largest, agree(here, rows, subject, cut, says, given.plan))
+        except LawFailure as failure:
+            if _kept_keys(subject, given, cut, here):
+                failure.says += ": cached keys keep the rotation of a shorter context"
+            raise
         start += size
     return largest
 
 
-def _part(subject: Subject, given: Inputs, start: int, stop: int) -> Inputs:
-    """Queries start … stop−1 with the keys there are by then (all of them where nothing is hidden)."""
-    plan, n = given.plan, len(given.query_positions)
-    keys = n if subject.level == "attention" and not plan.causal and subject.positions != "contiguous" else stop
-    first = start if subject.together else 0  # keys that are turned in the same call come with their own queries
-    part = plan.but(
-        query_length=stop - start,
-        key_length=keys - first,
-        offset=plan.offset + start,
-        query_positions=None if plan.query_positions is None else plan.query_positions[start:stop],
-        key_positions=None if plan.key_positions is None else plan.key_positions[first:keys],
-        extra={},
-    )
-    built = prepared(subject, part)
-    mask = None if given.mask is None else given.mask[:, :, start:stop, first:keys]
-    return built.but(
-        q=given.q[:, :, start:stop], k=given.k[:, :, first:keys], v=given.v[:, :, first:keys], params=given.params, mask=mask
-    )
+def _kept_keys(subject: Subject, given: Inputs, cut: Inputs, here: dict[str, np.ndarray]) -> bool:
+    """Whether the rows are those of keys that were turned once, for the context there was when they came."""
+    if subject.form != "rotation":
+        return False
+    ends = [int(end) for end in np.cumsum(given.plan.extra["chunks"])]
+    s = given.settings
 
+    def rotate(x, positions, role):
+        if role != "key":
+            return s.rotate(x, positions, role)
+        at = [next(end for end in ends if p < end) for p in positions]
+        each = [s.rotate(x[..., [j], :], Explicit([p], context_length=at[j]), role) for j, p in enumerate(positions)]
+        return np.concatenate(each, axis=-2)
 
-def _keys(subject: Subject, part: Inputs, start: int) -> slice:
-    first = start if subject.together else 0
-    return slice(first, first + len(part.key_positions))
-
-
-def _cut(value: np.ndarray, name: str, start: int, stop: int, keys: slice) -> np.ndarray:
-    if name == "rotated key":
-        return value[..., keys, :]
-    rows = value[..., start:stop, :]
-    return rows[..., keys] if name in ("bias", "logits") else rows
-
-
-def _against(
-    got: dict[str, np.ndarray], rows: dict[str, np.ndarray], subject: Subject, part: Inputs, says: str, plan: Plan | None = None
-) -> float:
-    largest = 0.0
-    for name, want in definition(subject, part).items():
-        bound = 2 * bound_of(want, part.plan.dtype)
-        a, b = got[name], rows[name]
-        if subject.card.softmax == "causal" and name in ("bias", "logits"):
-            a, b, bound = _without_constants(a, b, bound, part)
-        found = compare_within(a, b, bound, name=name, allowed=C[want.kind], axes=AXES[name])
-        largest = max(largest, demand(found, says, plan or part.plan))
-    return largest
-
-
-def _without_constants(a: np.ndarray, b: np.ndarray, bound: np.ndarray, part: Inputs):
-    from relpos.conformance.answers import anchored, past
-
-    seen = past(part, a.shape)
-    return anchored(a, seen), anchored(b, seen), 2 * np.broadcast_to(bound.max(-1, keepdims=True, initial=0), bound.shape)
+    kept = definition(subject, cut.but(settings=Wrong(s, rotate=rotate)))["output"]
+    right = definition(subject, cut)["output"]
+    bound = 2 * bound_of(right, cut.plan.dtype)
+    same = [compare_within(here["output"], one.value, bound, name="output", allowed=C["output"]).ok for one in (kept, right)]
+    return same == [True, False]
 
 
 def _rows(start: int, size: int) -> str:
@@ -131,35 +112,109 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     wish = {"min_queries": 2, "min_keys": 2, "listed": False, "contents": ("normal",), "far": False, "causal": causal}
     plan = draw(plans(subject, **wish))
     n = max(plan.query_length, plan.key_length)
-    return _square(subject, plan, draw(st.integers(0, 9)) if _alone(subject) else 0, _chunks(draw, n))
+    if (threshold := _threshold(subject, plan)) is not None and n > 1 and draw(st.booleans()):
+        return _square(subject, plan, 0, _across(draw, subject, threshold, n))
+    memory = draw(st.integers(0, 3)) if _remembers(subject) else 0
+    beyond = draw(st.integers(0, 2)) if memory and subject.positions != "contiguous" else 0
+    offset = draw(st.integers(0, 9)) if _alone(subject) else 0
+    return _square(subject, plan, offset, _chunks(draw, n), memory, beyond)
 
 
-def _square(subject: Subject, plan: Plan, offset: int, chunks: tuple[int, ...]) -> Plan:
-    """As many queries as keys, all contiguous, cut into chunks."""
+def _square(subject: Subject, plan: Plan, offset: int, chunks: tuple[int, ...], memory: int = 0, beyond: int = 0) -> Plan:
+    """As many queries as keys, all contiguous, cut into chunks; `memory` keys come before them and some `beyond` them."""
     if subject.on_grid:
         return grids.square(plan, chunks)
-    n = sum(chunks)
+    most = subject.card.max_length
+    memory = memory if most is None else min(memory, max(most - sum(chunks) - beyond, 0))
+    n, every = sum(chunks), memory + sum(chunks) + beyond
     start = 0 if plan.key_positions is None else plan.key_positions[0]
     explicit = plan.query_positions is not None
     plan = plan.but(
         query_length=n,
-        key_length=n,
-        offset=offset,
-        query_positions=tuple(range(start, start + n)) if explicit else None,
-        key_positions=tuple(range(start, start + n)) if explicit else None,
+        key_length=every,
+        offset=offset + memory,
+        query_positions=tuple(range(start + memory, start + memory + n)) if explicit else None,
+        key_positions=tuple(range(start, start + every)) if explicit else None,
     )
-    return within_reach(subject, plan.but(extra={"chunks": chunks}))
+    return within_reach(subject, plan.but(extra={"chunks": chunks, **({"memory": memory} if memory else {})}))
+
+
+def _remembers(subject: Subject) -> bool:
+    """Whether there may be keys without queries of their own."""
+    return not (subject.one_length or subject.kind == "decoder" or subject.on_grid)
+
+
+def _threshold(subject: Subject, plan: Plan) -> int | None:
+    """The length beyond which another table holds, where it can be walked up to."""
+    s = subject.cls(**plan.settings)
+    T = getattr(s, "max_position", None) if getattr(s, "length_dependent", False) else None
+    fits = T is not None and min(subject.card.max_length or LONGEST, LONGEST) >= T + 2
+    return T if fits else None
+
+
+def _across(draw: st.DrawFn, subject: Subject, T: int, n: int) -> tuple[int, ...]:
+    """Chunks of which one ends at T − 1, T or T + 1, and what follows in one or several tokens a step."""
+    first = max(draw(st.sampled_from((T, T - 1, T + 1))), 1)
+    return (*_chunks(draw, first), *_chunks(draw, draw(st.integers(1, 3))))
 
 
 def _pinned(subject: Subject) -> list[Plan]:
-    """A prefix, then two tokens at once, then one by one."""
-    plan = smoke_plan(subject)
+    """A prefix, then two tokens, then one; the same behind a mask and after keys without queries; up to a threshold."""
+    chosen = _growing(subject, smoke_plan(subject))
+    if subject.level == "attention" and "causal" in subject.asks and not chosen[0].causal:
+        chosen.append(chosen[0].but(causal=True))  # only then does a step see the keys there are by then, and no more
+    plan, n = chosen[0], min(chosen[0].key_length, max(chosen[0].query_length, 4))
+    found = [_square(subject, p, 0, (n - 3, 2, 1)) for p in chosen] if n > 3 else []
+    few = plan.but(batch=1)
+    if n > 3 and _remembers(subject):
+        found.append(_square(subject, few, 0, (n - 3, 2, 1), 3))
+    if n > 3 and (mask := "random" if "mask" in subject.asks else "padding" if "padding_mask" in subject.asks else ""):
+        found.append(_square(subject, plan.but(mask=mask), 0, (n - 3, 2, 1), 2 if _remembers(subject) else 0))
+    found += [_square(subject, p, 0, (1,) * 4 + (3,)) for p in _remembering(subject, few)]
+    return found + [p for one in chosen for p in _around(subject, one.but(batch=1))]
+
+
+def _growing(subject: Subject, plan: Plan) -> list[Plan]:
+    """The plan, and the same under every rule that looks at the length."""
     if subject.positions == "contiguous" and "causal" in subject.asks:
         plan = plan.but(causal=True)
-    n = min(plan.key_length, max(plan.query_length, 4))
     every = [plan.but(settings=s) for s in bundles(subject.cls, subject.free, dict(plan.settings))]
-    plans = [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
-    return [_square(subject, p, 0, (n - 3, 2, 1)) for p in plans] if n > 3 else []
+    return [plan, *(p for p in every if getattr(subject.cls(**p.settings), "length_dependent", False))]
+
+
+def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
+    """Every chunking, causal and not, under every rule that looks at the length."""
+    most = min(scope.length, subject.card.max_length or scope.length)
+    plans = _growing(subject, smoke_plan(subject, batch=1, heads=2, head_dim=WIDTH, query_length=most, key_length=most))
+    if "causal" in subject.asks and not plans[0].causal:
+        plans += [plan.but(causal=True) for plan in plans]
+    cut = [chunks for chunks in chunkings(most) if not subject.on_grid or sum(chunks) <= plans[0].key_length]
+    return [_square(subject, plan, 0, chunks) for chunks in cut for plan in plans]
+
+
+def _around(subject: Subject, plan: Plan) -> list[Plan]:
+    """Steps of one token that end at T − 1, T, T + 1 and T + 2, and one of several tokens across the threshold."""
+    T = _threshold(subject, plan)
+    if T is None or T < 2:
+        return []
+    return [_square(subject, plan, 0, chunks) for chunks in ((T - 1, 1, 1, 1), (T - 1, 3), (T, 1, 1))]
+
+
+def _remembering(subject: Subject, plan: Plan) -> list[Plan]:
+    """Settings under which a query sees no further than a memory, as far as they can be set: one of each kind."""
+    draws = getattr(subject.cls, "draws", {})
+    names = [name for name in REMEMBERED if name in plan.settings or name in subject.free]
+    if "memory_length" not in names:
+        return []
+    options = [_options(subject, plan, name, draws.get(name, (False, True))) for name in names]
+    every = [{**plan.settings, **dict(zip(names, values, strict=True))} for values in product(*options)]
+    hiding = [s for s in every if legal(subject.cls, s) and subject.cls(**s).hides]
+    kinds = {(s.get("segment_length") is None): s for s in reversed(hiding)}
+    return [plan.but(settings=s) for s in kinds.values()]
+
+
+def _options(subject: Subject, plan: Plan, name: str, values: Sequence[Any]) -> Sequence[Any]:
+    return values if name in subject.free else (getattr(subject.cls(**plan.settings), name),)
 
 
 def _alone(subject: Subject) -> bool:
@@ -173,31 +228,17 @@ def _chunks(draw: st.DrawFn, n: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _applies(subject: Subject) -> str | None:
-    if subject.kind == "decoder":
-        return None
-    if subject.positions == "contiguous" and (
-        subject.card.corner != "bottom-right" or subject.form in ("rotation", "embedding")
-    ):
-        return "it cannot be told where its queries lie (ask for offset or query_positions)"
-    if subject.positions == "contiguous" and subject.level == "attention" and not _can_be_causal(subject):
-        return "without a causal mask, a corner does not say which rows a chunk holds"
-    if subject.one_length and (subject.level != "contribution" or subject.form not in ("rotation", "embedding")):
-        return "it takes one length for queries and keys"
-    return None
-
-
-def _can_be_causal(subject: Subject) -> bool:
-    return "causal" in subject.asks or subject.card.softmax == "causal"
-
-
 LAW = Law(
     name="L3",
     title="a decode step is a row of the whole",
+    slug="chunked-decode",
+    why="Text is generated token by token from a cache; if a step differs from training, every model it serves gets worse.",
     statement="Rows computed in any chunks, each at its own offset, are the rows of the full forward.",
     check=check,
     plans=_plans,
-    applies=_applies,
+    applies=sliceable,
     pinned=_pinned,
+    exhausted=_exhausted,
+    covers=of_chunks,
     share=0.7,
 )

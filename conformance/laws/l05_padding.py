@@ -111,6 +111,8 @@ def _pinned(subject: Subject) -> list[Plan]:
 LAW = Law(
     name="L5",
     title="padding never moves a token",
+    slug="padding",
+    why="Requests are batched with padding; an answer must not depend on who shares the batch or on how long they are.",
     statement="Padding that the mask hides, on either side, and documents packed beside them, leave real tokens as they are.",
     check=check,
     plans=_plans,

@@ -44,6 +44,8 @@ def _additive(subject: Subject) -> str | None:
 LAW = Law(
     name="L6",
     title="no constant per query",
+    slug="row-constant",
+    why="A softmax over the same keys hides a constant per query; without it, or merged with other terms, the constant counts.",
     statement="Rows are not moved by a constant; only a declared causal softmax makes that harmless.",
     check=check,
     plans=lambda subject: plans(subject, min_queries=2, min_keys=4, contents=("normal",), far=False),

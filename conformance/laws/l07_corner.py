@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from relpos.conformance.answers import answer, prepared
+from relpos.conformance.answers import answer, prepared, undeclared
 from relpos.conformance.expected import parts, visible
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import moved
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.scopes import Scope, of_sizes, sizes
 from relpos.conformance.smoke import smoke_plan
-from relpos.conformance.strategies import plans
+from relpos.conformance.strategies import masks_of, plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import units
 
@@ -16,7 +18,7 @@ from relpos.conformance.tolerance import units
 def check(subject: Subject, plan: Plan) -> float:
     """Moves the value of one key at a time and looks which queries notice."""
     given = prepared(subject, plan)
-    seen, weights = visible(given), parts(given).weights
+    seen, weights = visible(given), parts(given).weights * ~undeclared(subject, given)[:, None, :, None]
     influence = _influence(subject, given)
     leaks = np.argwhere((influence != 0) & ~seen)
     deaf = np.argwhere((influence == 0) & (weights > units(plan.dtype).u))
@@ -71,12 +73,29 @@ def _applies(subject: Subject) -> str | None:
 
 
 def _pinned(subject: Subject) -> list[Plan]:
-    return [smoke_plan(subject).but(causal=True)] if "causal" in subject.asks else []
+    """Every mask with and without the causal flag, and queries that lie neither at the first keys nor at the last."""
+    plan = smoke_plan(subject)
+    flags = (True, False) if "causal" in subject.asks else (plan.causal,)
+    found = [plan.but(causal=causal, mask=mask) for causal in flags for mask in masks_of(subject)]
+    if flags[0] and plan.query_positions is not None and not subject.one_length:
+        found.append(plan.but(causal=True, query_positions=moved(plan.query_positions, -1)))
+    return found
+
+
+def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
+    """Both corners of every size, as far as the subject can be told them."""
+    if subject.on_grid:
+        return []
+    found = sizes(subject, scope, settings=False, corners=True)
+    causal = [plan for plan in found if plan.causal]
+    return causal or [plan.but(mask="random" if "mask" in subject.asks else "padding") for plan in found]
 
 
 LAW = Law(
     name="L7",
     title="masks hide what they should",
+    slug="masks",
+    why="A key that is hidden and still counts leaks the future into training; an allowed one that does not is lost context.",
     statement="Every allowed key has influence and no forbidden one has; causal hides keys at positions after the query's.",
     check=check,
     plans=lambda subject: plans(
@@ -91,5 +110,7 @@ LAW = Law(
     ),
     applies=_applies,
     pinned=_pinned,
+    exhausted=_exhausted,
+    covers=of_sizes,
     share=0.4,
 )

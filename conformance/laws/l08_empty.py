@@ -11,9 +11,12 @@ from relpos.conformance.judge import LawFailure, bound_of, compare_within, deman
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded, torch_dtype
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import POISON_FRACTION, C
+
+MASKS = ("empty", "padding", "random")
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -64,20 +67,32 @@ def _poisoned(subject: Subject, given: Inputs, out: np.ndarray, poison: str) -> 
 def _applies(subject: Subject) -> str | None:
     if subject.level != "attention":
         return "judged at attention level"
-    return None if "mask" in subject.asks else "no mask is asked for"
+    return None if {"mask", "padding_mask"} & subject.asks else "no mask is asked for"
 
 
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
-    return draw(plans(subject, min_keys=2, masks=("empty", "padding", "random"), contents=("normal",), scales=False))
+    """A mask of padding hides the same keys from all queries: no row of it is empty, poison it can hide."""
+    return draw(plans(subject, min_keys=2, masks=_masks(subject), contents=("normal",), scales=False))
+
+
+def _pinned(subject: Subject) -> list[Plan]:
+    return [smoke_plan(subject).but(mask=mask) for mask in _masks(subject)]
+
+
+def _masks(subject: Subject) -> tuple[str, ...]:
+    return MASKS if "mask" in subject.asks else ("padding",)
 
 
 LAW = Law(
     name="L8",
     title="empty rows, poison in masked keys",
+    slug="empty-rows",
+    why="One row of NaN, or one huge number behind a mask, is enough to end a training run.",
     statement="A query without keys gives 0 with finite gradients; what hidden keys hold has no effect.",
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.4,
 )

@@ -80,6 +80,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L9",
     title="heads are their own",
+    slug="heads",
+    why="Heads are split over devices and key heads are shared; every head must stay the one that was trained.",
     statement="Some heads computed alone are those heads of all, and query heads that share a key head see that key head.",
     check=check,
     plans=_plans,

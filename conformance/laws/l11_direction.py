@@ -10,11 +10,13 @@ from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
 QUESTIONS = ("value at −{d} − value at {d}", "value at 1 − value at {d}", "value at −1 − value at −{d}")
+PINNED = (2, 5)  # distances
 WEIGHTS = ("weights after − before", "weights near − far")
 
 
@@ -82,9 +84,13 @@ def _asked(row: np.ndarray, d: int, past_only: bool, *, bound: bool) -> np.ndarr
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     d = draw(st.integers(2, 5))
-    n = 2 * d + 1
     plan = draw(plans(subject, contents=("normal",), masks=("none",), causal=False, dtypes=subject.dtypes[:1], far=False))
-    start = draw(st.integers(0, 40)) if subject.positions == "arbitrary" else 0
+    return _around(subject, plan, d, draw(st.integers(0, 40)) if subject.positions == "arbitrary" else 0)
+
+
+def _around(subject: Subject, plan: Plan, d: int, start: int) -> Plan:
+    """One query in the middle of its keys, if it can be told where it lies; otherwise as many queries as keys."""
+    n = 2 * d + 1
     one = not subject.one_length and subject.positions != "contiguous"
     listed = subject.positions == "arbitrary"
     queries = (start + d,) if one else tuple(range(start, start + n))
@@ -99,6 +105,12 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     return within_reach(subject, plan)
 
 
+def _pinned(subject: Subject) -> list[Plan]:
+    """Keys on both sides; the causal flag would hide one of them."""
+    plan = smoke_plan(subject).but(dtype=subject.dtypes[0])
+    return [_around(subject, plan.but(causal=plan.causal and "causal" not in subject.asks), d, 0) for d in PINNED]
+
+
 def _applies(subject: Subject) -> str | None:
     if subject.on_grid:
         return "positions have several axes, which L13 looks at one by one"
@@ -110,9 +122,12 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L11",
     title="direction and sign",
+    slug="direction",
+    why="A distance counted the other way round trains, looks healthy, and reads every checkpoint wrongly.",
     statement="Keys before and after the query, and near and far ones, differ exactly as the scheme says.",
     check=check,
     plans=_plans,
     applies=_applies,
+    pinned=_pinned,
     share=0.4,
 )

@@ -1,30 +1,26 @@
 """L12: every distance reads the row of the table that it should; rows are whole numbers and compared exactly."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
+from relpos.conformance import distances
 from relpos.conformance.answers import answer, past, prepared
-from relpos.conformance.expected import scale_of
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.rows import NOTHING, SLACK, STEP, TABLE, Row, holding, ramp, spoken, tables
+from relpos.conformance.scopes import Scope, of_distances
 from relpos.conformance.settings import legal
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject, cls_parameters
 
 REACH = 300  # distances tried each way: every edge of 32 buckets up to 256, and the clip of 128
-STEP = 1 / 16  # between rows of the ramp: powers of e to 257 rows stay within float32, and every number is exact in 16 bits
-SLACK = 0.25  # of a row; numbers between rows are no row
 EXACT = {"float64": 2**53, "float32": 2**24, "float16": 2**11, "bfloat16": 2**8}  # whole numbers that a dtype holds
+MAIN = 2  # settings, of those in use, that are walked the farthest
 COLUMNS = 48  # of the values, each of which shows the weight of one key
-TABLE = "table"  # the name of one that needs no content to be read
-NOTHING = -1  # the row of a pair that has no bias
-
-Row = Callable[[int, int], int | None]
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -33,12 +29,13 @@ def check(subject: Subject, plan: Plan) -> float:
     Weights say it up to a constant per query, and as many of them are seen as v has columns: those beside edges. Rows that
     rise with distance and are right on both sides of every edge are right everywhere.
     """
+    if "nearest" in plan.extra:
+        return distances.check(subject, plan)
     given = prepared(subject, _laid_out(subject, plan, plan.extra["reach"], plan.extra["start"]))
-    tables = _tables(given.settings)
     name = plan.extra.get("table", TABLE)
-    if name not in tables:
+    if name not in (there := tables(given.settings)):
         return 0.0
-    content, row = tables[name]
+    content, row = there[name]
     want = _prescribed(given, row)
     shown = _shown(subject, given, want)
     probe = _probe(given, shown, name, content)
@@ -47,13 +44,6 @@ def check(subject: Subject, plan: Plan) -> float:
     if wrong.any():
         raise LawFailure(_words(probe, got, want, wrong), plan=plan)
     return 0.0
-
-
-def _tables(settings: Any) -> dict[str, tuple[str | None, Row]]:
-    """Tables that are read row by row: whose content a row meets (None: it is added as it is), and row(i, j)."""
-    if hasattr(settings, "lookups"):
-        return settings.lookups()
-    return {TABLE: (None, settings.row)} if TABLE in settings.parameters() else {}
 
 
 def _shown(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
@@ -70,18 +60,10 @@ def _shown(subject: Subject, given: Inputs, want: np.ndarray) -> np.ndarray:
 
 
 def _probe(given: Inputs, shown: np.ndarray, name: str, content: str | None) -> Inputs:
-    params = {other: np.zeros_like(value) for other, value in given.params.items()}
-    ramp = STEP * np.arange(1, params[name].shape[-2] + 1)[:, None]
-    q, k = np.zeros_like(given.q), np.zeros_like(given.k)
-    if content is None:
-        params[name] += ramp
-    else:  # content of 1 in the first column meets the ramp there
-        params[name][..., :1] = ramp / scale_of(given)
-        (q if content == "query" else k)[..., 0] = 1.0
-    v = np.zeros_like(given.v)
-    for column, key in enumerate(shown[: v.shape[-1]]):
-        v[..., key, column] = 1.0  # the output is then the weights of these keys
-    return given.but(params=params, q=q, k=k, v=v)
+    probe = holding(given, name, content, ramp(given, name))
+    for column, key in enumerate(shown[: probe.v.shape[-1]]):
+        probe.v[..., key, column] = 1.0  # the output is then the weights of these keys
+    return probe
 
 
 def _prescribed(given: Inputs, row_of: Row) -> np.ndarray:
@@ -125,15 +107,9 @@ def _words(given: Inputs, got: np.ndarray, want: np.ndarray, wrong: np.ndarray) 
     h, a, b = next(cell for cell in np.argwhere(wrong) if j[cell[2]] - i[cell[1]] == first)
     rest = len(distances) - 1
     more = f", and {rest} more distance{'s are' if rest > 1 else ' is'} wrong" if rest else ""
-    return f"at key − query = {first} head {h} reads {_row(float(got[h, a, b]))} in place of {_row(float(want[a, b]))}{more}"
-
-
-def _row(number: float) -> str:
-    if number == -np.inf:
-        return "nothing, as if the key were hidden,"
-    if not np.isfinite(number) or abs(number - round(number)) > SLACK:
-        return f"no row of the table (row {number:.3g}, were it one)"
-    return "no row" if round(number) == NOTHING else f"row {round(number)}"
+    return (
+        f"at key − query = {first} head {h} reads {spoken(float(got[h, a, b]))} in place of {spoken(float(want[a, b]))}{more}"
+    )
 
 
 def _told(subject: Subject, plan: Plan, reach: int, start: int, table: str = TABLE) -> Plan:
@@ -189,6 +165,12 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 
 
 def _pinned(subject: Subject) -> list[Plan]:
+    every = _published(subject)
+    return [_told(subject, plan, REACH, 7, name) for plan in every for name in _names(subject, plan)]
+
+
+def _published(subject: Subject) -> list[Plan]:
+    """The settings in use, as far as the subject can be told them."""
     base = smoke_plan(subject, heads=2)
     found = []
     for said in getattr(subject.cls, "published", ({},)):
@@ -196,11 +178,22 @@ def _pinned(subject: Subject) -> list[Plan]:
         settings = {**base.settings, **told}
         if len(told) == len(said) and legal(subject.cls, settings):
             found.append(base.but(settings=settings))
-    return [_told(subject, plan, REACH, 7, name) for plan in found or [base] for name in _names(subject, plan)]
+    return found or [base]
+
+
+def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
+    """Every distance that it claims, under every settings in use, the nearest first."""
+    found = []
+    for n, plan in enumerate(_published(subject)):
+        most = scope.distance if n < MAIN else scope.others
+        for name in _names(subject, plan):
+            told = distances.told(subject, plan.but(dtype=_dtype(subject, plan, name)), name)
+            found += distances.blocks(subject, told, most, scope.edges)
+    return found
 
 
 def _names(subject: Subject, plan: Plan) -> list[str]:
-    return list(_tables(subject.cls(**plan.settings))) or [TABLE]
+    return list(tables(subject.cls(**plan.settings))) or [TABLE]
 
 
 def _applies(subject: Subject) -> str | None:
@@ -217,11 +210,15 @@ def _claimed(subject: Subject) -> str | None:
 LAW = Law(
     name="L12",
     title="rows of the table, exactly",
+    slug="buckets",
+    why="A learned row read for the wrong distance is a wrong weight; at bucket edges that shows only in long texts.",
     statement="Every distance reads its own row of the table: exact when near, at exact edges, whatever the length and dtype.",
     check=check,
     plans=_plans,
     applies=_applies,
     claimed=_claimed,
     pinned=_pinned,
+    exhausted=_exhausted,
+    covers=of_distances,
     share=0.4,
 )

@@ -1,6 +1,7 @@
 """L13: on several axes every offset reads its own row; rows are whole numbers and compared exactly."""
 
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from relpos.conformance.answers import answer, prepared
 from relpos.conformance.judge import LawFailure, compare_within
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
+from relpos.conformance.scopes import Scope, of_windows, windows
 from relpos.conformance.settings import sized
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import units
@@ -125,6 +127,20 @@ def _pinned(subject: Subject) -> list[Plan]:
     return found + [_plan(subject, window, shape) for window, shape in smaller if shape != window]
 
 
+def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
+    """Every window, square or not; every smaller grid inside the largest, where such can be asked for."""
+    every = windows(subject, scope.window)
+    found = [_plan(subject, window, window) for window in every]
+    if "grid" in subject.asks:
+        largest = max(every, key=prod)
+        found += [_plan(subject, largest, shape) for shape in every if shape != largest and _inside(shape, largest)]
+    return found
+
+
+def _inside(shape: tuple[int, ...], window: tuple[int, ...]) -> bool:
+    return len(shape) == len(window) and all(n <= W for n, W in zip(shape, window, strict=True))
+
+
 def _applies(subject: Subject) -> str | None:
     table = subject.on_grid and hasattr(subject.cls, "rows")
     return None if table else "the scheme has no table of numbers per offset on several axes"
@@ -139,11 +155,15 @@ def _claimed(subject: Subject) -> str | None:
 LAW = Law(
     name="L13",
     title="several axes, one row per offset",
+    slug="axes",
+    why="In images, two offsets that share a row cannot be told apart, and a non-square window shows an exchanged axis.",
     statement="Every offset reads a row of its own and no row is idle; a step along one axis moves as the scheme says.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),
     applies=_applies,
     claimed=_claimed,
     pinned=_pinned,
+    exhausted=_exhausted,
+    covers=of_windows,
     share=0.0,
 )

@@ -157,6 +157,8 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 LAW = Law(
     name="L14",
     title="a rotation keeps lengths and composes",
+    slug="rotation",
+    why="A rotation that stretches, or pairs other columns, changes every score of a checkpoint and raises no error.",
     statement="R(0) = 1, R(p)R(p) = R(2p), pairs keep their length (times a named gain), layouts agree, other columns stay.",
     check=check,
     plans=_plans,

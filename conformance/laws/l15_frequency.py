@@ -109,6 +109,8 @@ def _from_zero(subject: Subject, plan: Plan, longer: int) -> Plan:
 LAW = Law(
     name="L15",
     title="frequencies",
+    slug="frequencies",
+    why="A frequency that is slightly off is harmless at the start of a text and ruins its far end.",
     statement="The frequency of pair m is the formula's, and rows do not depend on how many were asked for.",
     check=check,
     plans=_plans,

@@ -93,6 +93,8 @@ def _values(subject: Subject, base: Plan) -> list[tuple[str, object]]:
 LAW = Law(
     name="L16",
     title="every option does something",
+    slug="options",
+    why="An option that is taken and ignored makes two experiments the same, or a configuration a lie.",
     statement="Every setting, parameter and flag that is taken changes the result wherever it changes the definition's.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

@@ -176,6 +176,8 @@ def smoke_settings(subject: Subject) -> dict[str, Any]:
 LAW = Law(
     name="L17",
     title="scaling starts, follows, counts once",
+    slug="length-scaling",
+    why="Long-context rules act past a threshold only; wrong there, a model fails at exactly the lengths it was extended for.",
     statement="Scaling changes nothing at factor 1 or within its threshold, follows its rule past it, and multiplies once.",
     check=check,
     plans=_plans,

@@ -62,6 +62,9 @@ def _pinned(subject: Subject) -> list[Plan]:
     if subject.arrays == "torch" and "float32" in subject.dtypes and subject.level != "contribution":
         plan = smoke_plan(subject).but(dtype="float32", extra={"mode": AUTOCAST})
         found.append(plan)
+    if subject.arrays == "torch" and "float32" in subject.dtypes and (plan := _past(subject, BLIND_FROM["bfloat16"])):
+        # Whoever multiplies positions there in a matrix product counts in bfloat16.
+        found.append(plan.but(dtype="float32", extra={"mode": AUTOCAST}))
     if "float16" in subject.dtypes and {"q", "k"} <= subject.asks and subject.level != "contribution":
         found.append(smoke_plan(subject, head_dim=WIDE).but(dtype="float16", extra={"mode": LARGE}))
     return [within_reach(subject, plan) for plan in found]
@@ -85,6 +88,8 @@ def _half(subject: Subject) -> str | None:
 LAW = Law(
     name="L18",
     title="half precision counts positions",
+    slug="half-precision",
+    why="Counted in half precision, neighbouring positions become one: beyond 256 in bfloat16, beyond 2048 in float16.",
     statement="In half precision and inside autocast, results are the definition's up to rounding, at any position it claims.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

@@ -62,6 +62,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L19",
     title="far positions do not wrap",
+    slug="far-positions",
+    why="Positions kept in narrow integers wrap around in long contexts, and what comes back still looks plausible.",
     statement="Around 2^15, 2^16, 2^24, 2^31 and 2^32, as far as is claimed, every element equals the definition.",
     check=check,
     plans=lambda subject: plans(subject),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import definition, prepared
+from relpos.conformance.answers import definition, prepared, silenced, undeclared, weighed
 from relpos.conformance.calling import Instance
 from relpos.conformance.gradients import backward, float_names, prescribed
 from relpos.conformance.judge import LawFailure, compare, demand
@@ -33,6 +33,8 @@ def check(subject: Subject, plan: Plan) -> float:
     generator = np.random.default_rng(plan.seed + 1)
     shapes = {name: want.value.shape for name, want in definition(subject, given).items()}
     cotangents = {name: rounded(generator.standard_normal(shape), plan.dtype) for name, shape in shapes.items()}
+    cotangents = silenced(cotangents, undeclared(subject, given))
+    cotangents = {name: weighed(subject, given, name, value) for name, value in cotangents.items()}
     got = backward(Instance(subject, given), given, frozenset(wanted), cotangents)
     want = prescribed(given, subject.level, wanted, cotangents)
     largest = 0.0
@@ -99,6 +101,8 @@ def _claimed(subject: Subject) -> str | None:
 LAW = Law(
     name="L20",
     title="gradients",
+    slug="gradients",
+    why="A gradient that is missing or wrong trains something else than what is written, and the loss still falls.",
     statement="The gradient of every input equals the definition's, for every subset of inputs that need one.",
     check=check,
     plans=_plans,

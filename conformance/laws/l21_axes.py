@@ -114,6 +114,8 @@ def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
 LAW = Law(
     name="L21",
     title="axes are not mixed up",
+    slug="mixed-axes",
+    why="Two axes that are mixed up go unnoticed whenever their sizes are equal, as they often are in tests.",
     statement="Samples and heads do not touch each other, and reordering those that are alike reorders the result.",
     check=check,
     plans=_plans,

@@ -21,6 +21,7 @@ from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
+MANY = 12  # heads, so that what each has of its own is no power of two, which every dtype holds
 RUBBISH = 3.0  # what the original holds after it was copied; any value that no answer has would do
 
 
@@ -115,7 +116,10 @@ def _line(error: BaseException) -> str:
 
 def _pinned(subject: Subject) -> list[Plan]:
     plan = smoke_plan(subject).but(dtype="float32")
-    return [plan.but(extra={"way": way}) for way in WAYS if way != "meta" or not _given_tensors(subject)]
+    found = [plan.but(extra={"way": way}) for way in WAYS if way != "meta" or not _given_tensors(subject)]
+    if "num_heads" in subject.free:
+        found.append(smoke_plan(subject, heads=MANY).but(dtype="float32", extra={"way": "cast"}))
+    return found
 
 
 def _given_tensors(subject: Subject) -> bool:
@@ -135,6 +139,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L23",
     title="state survives",
+    slug="state",
+    why="Models are saved, cast, copied and built without memory; a table lost on the way is noise in the restored model.",
     statement="Saved and loaded, copied, cast and back, or built on the meta device, a module answers as before.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

@@ -109,6 +109,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L24",
     title="compiled is the same",
+    slug="compiled",
+    why="A compiled model meets other lengths than the one it was traced at; a length frozen into it gives wrong answers.",
     statement="Compiled at one length and run at others, values and gradients are those of the uncompiled implementation.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

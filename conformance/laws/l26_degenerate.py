@@ -106,6 +106,8 @@ def _pairs(subject: Subject, base: Plan) -> list[Plan]:
 LAW = Law(
     name="L26",
     title="smallest sizes, pairs of options",
+    slug="smallest-sizes",
+    why="The first decode step has one query, and a search over configurations meets every pair of options.",
     statement="One query, key, head or sample, odd widths, a clip of 0 and every pair of options are right or refused by name.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

@@ -53,7 +53,8 @@ def _suspects(given: Inputs) -> Iterator[tuple[str, Inputs]]:
         unscaled = Wrong(s, logits=lambda params, q, k, i, j, *, scale: s.logits(params, q, k, i, j, scale=1.0))
         yield "the position term is not scaled", given.but(settings=unscaled)
     if s.form == "bias":
-        factors = (("multiplied by the scale", scale), ("divided by the scale", 1 / scale), ("multiplied by √D", sqrt(D)))
+        # A scale of 1/√D that nobody gave is known as √D.
+        factors = (("multiplied by √D", sqrt(D)), ("multiplied by the scale", scale), ("divided by the scale", 1 / scale))
         for words, factor in (*factors, ("divided by √D", 1 / sqrt(D))):
             replaced = {"bias": _times(s.bias, factor)}
             if hasattr(s, "magnitude"):
@@ -91,6 +92,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L29",
     title="the scale is applied once",
+    slug="scale",
+    why="Scaled twice or not at all, attention is too flat or too sharp, and a ported checkpoint is silently worse.",
     statement="q·k is multiplied by the scale exactly once, and the position term exactly as the scheme says.",
     check=check,
     plans=_plans,

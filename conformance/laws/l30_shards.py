@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared, silenced, undeclared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law, settings_of
@@ -15,15 +15,19 @@ from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 from relpos.spec.positions import Explicit
 
+PADDING = 1  # of the first of two packed documents
 QUERY_AXIS = {"rotated key": -2, "embedding": -2, "embedded": -2, "bias": -2, "logits": -2, "rotated query": -2, "output": -2}
 
 
 def check(subject: Subject, plan: Plan) -> float:
     """Every rank's queries, at their own positions and against all keys, put back in order."""
     given = prepared(subject, plan)
-    whole = answer(subject, given)
-    ranks = shares(plan.query_length, plan.extra["ranks"], plan.extra["order"])
-    pieces = [answer(subject, _rank(subject, given, rows)) for rows in ranks if len(rows)]
+    documents = plan.extra.get("documents", (plan.query_length,))
+    if len(documents) > 1 and "mask" in subject.asks:
+        given = given.but(mask=_apart(plan, documents))
+    whole, padding = answer(subject, given), undeclared(subject, given)
+    ranks = spread(documents, plan.extra["ranks"], plan.extra["order"])
+    pieces = [silenced(answer(subject, _rank(subject, given, rows)), padding[:, rows]) for rows in ranks if len(rows)]
     back = np.argsort(np.concatenate(ranks))
     largest = 0.0
     for name, want in definition(subject, given).items():
@@ -31,7 +35,8 @@ def check(subject: Subject, plan: Plan) -> float:
         got = np.take(gathered, back, axis=QUERY_AXIS[name])
         bound = 2 * bound_of(want, plan.dtype)
         found = compare_within(got, whole[name], bound, name=name, allowed=C[want.kind], axes=AXES[name])
-        says = f"gathered from {len(pieces)} ranks ({plan.extra['order']}), the {name} differs from the whole"
+        packed = f", {len(documents)} documents packed" if len(documents) > 1 else ""
+        says = f"gathered from {len(pieces)} ranks ({plan.extra['order']}{packed}), the {name} differs from the whole"
         largest = max(largest, demand(found, says, plan))
     return largest
 
@@ -42,6 +47,21 @@ def shares(length: int, ranks: int, order: str) -> list[np.ndarray]:
         return list(np.array_split(np.arange(length), ranks))
     chunks = np.array_split(np.arange(length), 2 * ranks)
     return [np.concatenate([chunks[r], chunks[2 * ranks - 1 - r]]) for r in range(ranks)]
+
+
+def spread(documents: tuple[int, ...], ranks: int, order: str) -> list[np.ndarray]:
+    """Rows of every rank where each document is cut for itself, one after another in the row."""
+    starts = np.cumsum((0, *documents[:-1]))
+    cut = [shares(n, ranks, order) for n in documents]
+    return [np.concatenate([start + rows[r] for start, rows in zip(starts, cut, strict=True)]) for r in range(ranks)]
+
+
+def _apart(plan: Plan, documents: tuple[int, ...]) -> np.ndarray:
+    """A document sees itself; the padding that fills the first one up is hidden from all."""
+    of = np.repeat(np.arange(len(documents)), documents)
+    seen = of[:, None] == of
+    seen[:, documents[0] - PADDING : documents[0]] = False
+    return np.broadcast_to(seen, (plan.batch, 1, *seen.shape)).copy()
 
 
 def _rank(subject: Subject, given: Inputs, rows: np.ndarray) -> Inputs:
@@ -79,9 +99,20 @@ def _sharded(subject: Subject, plan: Plan, ranks: int, order: str) -> Plan:
     return within_reach(subject, square.but(extra={"ranks": ranks, "order": order}))
 
 
+def _packed(subject: Subject, plan: Plan) -> list[Plan]:
+    """Two documents, padded to what the ranks can share, that both count from 0: `plan` with its positions begun anew."""
+    if getattr(settings_of(subject, plan), "length_dependent", False):
+        return []  # whose context is it?
+    n, first = plan.query_length, plan.query_length // 2
+    at = (*range(first), *range(n - first))
+    packed = plan.but(query_positions=at, key_positions=at, extra={**plan.extra, "documents": (first, n - first)})
+    return [within_reach(subject, packed)]
+
+
 def _pinned(subject: Subject) -> list[Plan]:
     base = smoke_plan(subject, key_length=8, query_length=8)
-    return [_sharded(subject, base, 2, order) for order in ("zigzag", "contiguous")]
+    found = [_sharded(subject, base, 2, order) for order in ("zigzag", "contiguous")]
+    return found + [packed for plan in found for packed in _packed(subject, plan)]
 
 
 def _applies(subject: Subject) -> str | None:
@@ -100,6 +131,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L30",
     title="gathered shards are the whole",
+    slug="shards",
+    why="A context split over devices must give what one device gives; a rank that counts from 0 again does not.",
     statement="Queries spread over ranks, contiguous or zigzag, each at its own position, give the rows of the whole.",
     check=check,
     plans=_plans,

@@ -108,6 +108,8 @@ def _pinned(subject: Subject) -> list[Plan]:
 LAW = Law(
     name="L31",
     title="a resized table",
+    slug="resize",
+    why="Fine-tuning at another resolution resizes the learned table; what moves there is lost before training starts.",
     statement="Resized to its own size a table stays; flips, heads and axes commute with resizing, special rows are kept.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),

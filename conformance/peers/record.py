@@ -4,30 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from relpos.conformance.deviations import Deviation
 from relpos.conformance.verdict import CONFORMS, DOES_NOT, UNDECIDED
-
-
-@dataclass(frozen=True, kw_only=True)
-class Deviation:
-    """A difference from the definition that is known and accepted, until its witness passes.
-
-    name     a few words, the same wherever it is mentioned
-    law      the law that the witness fails, "L1"; also: laws that fail for the same reason
-    says     part of the law's message, so that another failure of the same law is not taken for this one
-    reason   what the code does, in a sentence
-    bound    how far it goes, in a sentence
-    units    the largest error it may cause, in units of the law's bound; None where there is no number (it raises)
-    witness  a pinned plan, as JSON, on which it fails
-    """
-
-    name: str
-    law: str
-    says: str
-    reason: str
-    bound: str
-    witness: str
-    units: float | None = None
-    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

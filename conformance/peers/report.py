@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from relpos.conformance.deviations import Deviation
 from relpos.conformance.errors import UsageError
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws import law
 from relpos.conformance.loading import load
 from relpos.conformance.message import HOPELESS, again
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.peers.record import Peer
 from relpos.conformance.plan import Plan
 from relpos.conformance.runner import FAIL, PASS, LawResult
 from relpos.conformance.subject import plug_in

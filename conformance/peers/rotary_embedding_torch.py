@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.record import Peer
 
 
 class Rotary:

@@ -7,17 +7,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from relpos.conformance import console
+from relpos.conformance.deviations import Deviation, staleness
 from relpos.conformance.laws import law
 from relpos.conformance.loading import load
 from relpos.conformance.many import judge_many
 from relpos.conformance.message import again
 from relpos.conformance.peers import report
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.peers.record import Peer
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
-from relpos.conformance.runner import FAIL, PASS, LawResult, replay
+from relpos.conformance.runner import PASS, LawResult, replay
 from relpos.conformance.subject import plug_in
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
+from relpos.spec.registry import settings_class
 
 MACHINERY = {"__init__", "record", "report", "run"}
 SURPRISE = 1
@@ -170,39 +172,13 @@ def shown(deviation: Deviation, peer: Peer) -> LawResult:
 
 def stale(deviation: Deviation, result: LawResult) -> str:
     """Why a deviation's witness no longer shows it; empty while it does."""
-    name = f"the deviation {deviation.name!r}"
-    if result.verdict != FAIL:
-        return f"{name} is stale: {deviation.law} holds on its witness; take it off the record"
-    if deviation.says not in result.reason:
-        otherwise = f"on its witness {deviation.law} fails otherwise ({result.reason})"
-        return f"{name} is stale: {otherwise}; it is to say {deviation.says!r}"
-    if not within(deviation, result):
-        return f"{name} exceeds its bound of {deviation.units:g} units on its witness ({_units(result):.3g})"
-    return ""
+    return staleness(deviation, result.failure)
 
 
 def known(peer: Peer, result: LawResult) -> bool:
     """Whether a failure is that of a deviation on record, or all of it is awaited while a setting is undecided."""
     if peer.instead:
         return True
-    return any(_names(d, result) and within(d, result) for d in peer.deviations)
-
-
-def within(deviation: Deviation, result: LawResult) -> bool:
-    """Whether an error stays in the declared bound; what raises has no size, and must be declared without one."""
-    size = _units(result)
-    return deviation.units is None or (size is not None and size <= deviation.units)
-
-
-def _names(deviation: Deviation, result: LawResult) -> bool:
-    """The law itself says what is on record; laws beside it say it in their own words, unless it raises."""
     assert result.failure is not None
-    ended = {"raised", "as drawn"} & set(result.failure.facts)
-    if result.law.name == deviation.law or ended:
-        return deviation.says in result.reason and result.law.name in (deviation.law, *deviation.also)
-    return result.law.name in deviation.also
-
-
-def _units(result: LawResult) -> float | None:
-    assert result.failure is not None
-    return None if result.failure.comparison is None else result.failure.comparison.largest
+    cls = settings_class(peer.scheme)
+    return any(d.accepts(result.failure, result.law.name, cls) for d in peer.deviations)

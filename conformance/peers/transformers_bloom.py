@@ -6,7 +6,8 @@ import torch
 from transformers import BloomConfig, BloomModel, DynamicCache  # type: ignore[import-not-found]
 from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor  # type: ignore[import-not-found]
 
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.record import Peer
 
 
 def bias(query_length, key_length, num_heads, dtype):

@@ -7,7 +7,8 @@ import torch
 from transformers import DynamicCache, FalconConfig, FalconModel  # type: ignore[import-not-found]
 from transformers.models.falcon.modeling_falcon import FalconAttention, build_alibi_tensor  # type: ignore[import-not-found]
 
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.record import Peer
 
 
 def bias(query_length, key_length, num_heads, dtype):

@@ -7,7 +7,8 @@ import torch
 from transformers import DynamicCache, MptConfig, MptModel  # type: ignore[import-not-found]
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor  # type: ignore[import-not-found]
 
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.record import Peer
 
 
 def bias(query_length, key_length, num_heads, bias_max):

@@ -7,7 +7,8 @@ import torch
 from transformers import T5Config  # type: ignore[import-not-found]
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack  # type: ignore[import-not-found]
 
-from relpos.conformance.peers.record import Deviation, Peer
+from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.record import Peer
 
 
 class Bias(torch.nn.Module):
@@ -167,8 +168,9 @@ FLOAT32 = Deviation(
     name="float32 logarithm",
     law="L1",
     says="the bias differs from the definition",
+    also=("L12",),
     reason="Buckets come from a float32 logarithm; a distance at or beside the edge of a bucket may be rounded across it.",
-    bound="One bucket too far at distance 22032, right at every other up to 131072; never wrong at 32/128.",
+    bound="One bucket too far at distance 22032, right at every other up to 2^20; never wrong at 32/128.",
     witness='{"settings":{"num_heads":1,"num_buckets":320,"max_distance":65536,"bidirectional":true},"offset":22032}',
 )
 ON_THE_EDGE = replace(
@@ -176,7 +178,8 @@ ON_THE_EDGE = replace(
     law="L12",
     says="at key − query = -18 head 0 reads row 13 in place of row 14",
     also=("L1", "L25"),
-    bound="One bucket too near at distance 18, which lies on an edge exactly (18⁹ = 27⁶ · 8³); right at every other.",
+    bound="One bucket too near at distance 18, which lies on an edge exactly (18⁹ = 27⁶ · 8³), and at 12 (12⁹ = 27³ · 8⁶) "
+    "where it stands elsewhere in a vector; right at every other up to 2^20.",
     witness='{"settings":{"num_heads":1,"num_buckets":17,"max_distance":27,"bidirectional":false},"key_length":37,'
     '"extra":{"reach":18,"start":0}}',
 )
