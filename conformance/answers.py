@@ -116,18 +116,6 @@ def weighed(subject: Subject, given: Inputs, name: str, cotangent: np.ndarray) -
     return np.where(seen & last, balance, others)
 
 
-def repeated_answer(
-    subject: Subject, given: Inputs, want: Expected, got: np.ndarray, before: np.ndarray, *, factor: float = 2.0
-) -> Comparison:
-    """Two answers to one call; up to a constant per query where only a causal softmax is promised."""
-    bound = factor * np.broadcast_to(bound_of(want, given.plan.dtype), want.value.shape)
-    if subject.card.softmax == "causal" and want.name in ("bias", "logits"):
-        seen = past(given, want.value.shape) & np.isfinite(want.value)
-        bound = np.where(seen, 2 * bound.max(axis=-1, keepdims=True, initial=0), 1.0)
-        got, before = anchored(got, seen), anchored(before, seen)
-    return compare_within(got, before, bound, name=want.name, allowed=C[want.kind], axes=AXES[want.name])
-
-
 def anchored(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """Each row minus its last visible cell; hidden cells are 0."""
     out = np.zeros_like(values)

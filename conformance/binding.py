@@ -20,6 +20,15 @@ STORAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "expanded": lambda x: _expanded(x),
 }
 
+# What is handed over in place of a tensor or array that was made for one call, by our name for it.
+Hand = Callable[[str, Any], Any]
+
+
+def as_made(name: str, made: Any) -> Any:
+    """What was made is handed over."""
+    del name
+    return made
+
 
 def _expanded(x: torch.Tensor) -> torch.Tensor:
     """Stride 0 along the axis of heads, if all heads hold the same numbers."""
@@ -33,8 +42,17 @@ def _expanded(x: torch.Tensor) -> torch.Tensor:
 class Provider:
     """Provides every name of the contract for one call; tensors are made once, so that gradients can be read from them."""
 
-    def __init__(self, inputs: Inputs, card: Card, *, arrays: str, device: str, wanted: frozenset[str] = frozenset()) -> None:
-        self.inputs, self.card, self.arrays, self.device, self.wanted = inputs, card, arrays, device, wanted
+    def __init__(
+        self,
+        inputs: Inputs,
+        card: Card,
+        *,
+        arrays: str,
+        device: str,
+        wanted: frozenset[str] = frozenset(),
+        hand: Hand = as_made,
+    ) -> None:
+        self.inputs, self.card, self.arrays, self.device, self.wanted, self.hand = inputs, card, arrays, device, wanted, hand
         self.role = "query"
         self.leaves: dict[str, Any] = {}
 
@@ -51,16 +69,16 @@ class Provider:
             "dtype": lambda: self._dtype(),
             "device": lambda: torch.device(self.device),
             "x": self._x,
-            "positions": lambda: self._positions(self._own_positions()),
-            "query_positions": lambda: self._positions(self.inputs.query_positions),
-            "key_positions": lambda: self._positions(self.inputs.key_positions),
+            "positions": lambda: self.hand(f"positions of the {self.role}", self._positions(self._own_positions())),
+            "query_positions": lambda: self.hand(name, self._positions(self.inputs.query_positions)),
+            "key_positions": lambda: self.hand(name, self._positions(self.inputs.key_positions)),
             "query_length": lambda: len(self.inputs.query_positions),
             "key_length": lambda: len(self.inputs.key_positions),
             "offset": lambda: int(next(iter(self._own_positions().row(0)), 0)),
             "grid": lambda: self._grid(),
             "sequence_length": self._sequence_length,
-            "mask": self._mask,
-            "padding_mask": self._padding_mask,
+            "mask": lambda: self.hand(name, self._mask()),
+            "padding_mask": lambda: self.hand(name, self._padding_mask()),
         }
         if name in ("q", "k", "v"):
             return self.laid_out(name, getattr(self.inputs, name))
@@ -82,8 +100,11 @@ class Provider:
             stored = self.inputs.plan.extra.get("storage")
             if stored and plain.ndim == 4 and self._torch():
                 plain = STORAGES[stored](plain)
+            plain = self.hand(name, plain)
             self.leaves[name] = plain.requires_grad_(name in self.wanted) if self._torch() else plain
-        return self.leaves[name]
+        leaf = self.leaves[name]
+        # As in a model, where what comes in was computed by a layer below and holds no gradient of its own.
+        return leaf.clone() if self.inputs.plan.extra.get("computed") and name in self.wanted else leaf
 
     def laid_out(self, name: str, array: np.ndarray) -> Any:
         """q, k, v or x with its axes in the layout of the card."""

@@ -27,7 +27,7 @@ from relpos.conformance.loading import load
 from relpos.conformance.plan import Plan
 from relpos.conformance.precision import rounded
 from relpos.conformance.rewritings import REWRITINGS
-from relpos.conformance.runner import private_storage
+from relpos.conformance.searching import private_storage
 from relpos.conformance.smoke import smoke
 from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject, plug_in

@@ -3,7 +3,7 @@
 import copy
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from relpos.conformance.asks import Asks, score_mod_like
-from relpos.conformance.binding import Provider
+from relpos.conformance.binding import Hand, Provider, as_made
 from relpos.conformance.errors import AdapterError, Raised, Refused
 from relpos.conformance.expected import scale_of
 from relpos.conformance.plan import Inputs
@@ -31,6 +31,8 @@ class Instance:
         self.settings = inputs.settings
         self._settled = False  # whether its learned tensors hold what they should, and are to be left alone
         self.disturbed: set[str] = set()  # states of the whole process that a call changed
+        self.hand: Hand = as_made
+        self.through: Callable[[Any], Any] = lambda called: called  # what is called in place of what was built
         with kept(self.disturbed):
             self.target = self._build(inputs)
 
@@ -40,13 +42,13 @@ class Instance:
         other.target, other._settled = target, True
         return other
 
-    def _build(self, inputs: Inputs) -> Any:
+    def _build(self, inputs: Inputs, provider: Provider | None = None) -> Any:
         subject = self.subject
         if subject.built_with is None:
             if self.training and isinstance(subject.target, torch.nn.Module):
                 return copy.deepcopy(subject.target).train()
             return copy.deepcopy(subject.target) if subject.kind == "decoder" else subject.target
-        provider = self._provider(inputs, frozenset())
+        provider = self._provider(inputs, frozenset()) if provider is None else provider
         with refusals(subject, inputs):
             built = _bound(subject.target, subject.built_with, provider)
         # Dropout is no position scheme.
@@ -54,7 +56,7 @@ class Instance:
 
     def _provider(self, inputs: Inputs, wanted: frozenset[str]) -> Provider:
         s = self.subject
-        return Provider(inputs, s.card, arrays=s.arrays, device=s.device, wanted=wanted)
+        return Provider(inputs, s.card, arrays=s.arrays, device=s.device, wanted=wanted, hand=self.hand)
 
     def results(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """What it returns at its level, by name, float64, in our layout."""
@@ -67,6 +69,8 @@ class Instance:
         provider = self._provider(inputs, wanted)
         if self.subject.kind == "decoder":
             self.target = self._build(inputs)  # a fresh one for every sequence
+        if self.subject.kind == "builder" and wanted:
+            self.target = self._build(inputs, provider)  # around the very tensors whose gradients are read
         if self.subject.owns_parameters and inputs.params and not self._settled:
             own_parameters(self.target, inputs, self.subject)
         with kept(self.disturbed), refusals(self.subject, inputs):
@@ -92,7 +96,7 @@ class Instance:
             return {"logits": _scored(self.target, inputs, provider)}
         if level == "contribution" and subject.form == "rotation":
             return self._rotated(provider)
-        result = _bound(self.target, subject.called_with, provider)
+        result = _bound(self.through(self.target), subject.called_with, provider)
         if level == "contribution":
             name = "bias" if subject.form == "bias" else "embedded" if "x" in subject.called_with.ours else "embedding"
         else:
@@ -100,9 +104,9 @@ class Instance:
         return {name: as_tensor(result, subject.spec)}
 
     def _rotated(self, provider: Provider) -> dict[str, Any]:
-        found, called_with = {}, self.subject.called_with
+        found, called_with, target = {}, self.subject.called_with, self.through(self.target)
         if "x" not in called_with.ours:
-            result = _bound(self.target, called_with, provider)
+            result = _bound(target, called_with, provider)
             if not isinstance(result, (tuple, list)) or len(result) != 2:
                 raise AdapterError(
                     f"{self.subject.spec} takes q and k and must return both, rotated; got {type(result).__name__}."
@@ -110,7 +114,7 @@ class Instance:
             return {f"rotated {r}": as_tensor(x, self.subject.spec) for r, x in zip(("query", "key"), result, strict=True)}
         for role in ("query", "key"):
             provider.role = role
-            found[f"rotated {role}"] = as_tensor(_bound(self.target, called_with, provider), self.subject.spec)
+            found[f"rotated {role}"] = as_tensor(_bound(target, called_with, provider), self.subject.spec)
         return found
 
     def _steps(self, inputs: Inputs, provider: Provider) -> Any:
@@ -125,7 +129,7 @@ class Instance:
             tokens = {theirs: of_step(ours, value, start, size, layout) for theirs, (ours, value) in whole.items()}
             tokens |= {theirs: start + size for theirs, (ours, _) in whole.items() if ours == "sequence_length" and grows}
             options = provider.options(asks.options)
-            outputs.append(as_tensor(self.target.step(**tokens, **options), self.subject.spec))
+            outputs.append(as_tensor(self.through(self.target.step)(**tokens, **options), self.subject.spec))
             start += size
         return torch.cat([torch.as_tensor(o) for o in outputs], dim=axis)
 

@@ -171,6 +171,7 @@ def _detail(r: LawResult, level: str) -> str:
         text += f", all of {r.covered}" if r.covered else ""
         text += f", {r.refused} refused" if r.refused else ""
         worth = percent_caught(r.law.name, level, r.inputs - r.refused)
+        text += f", {r.reason}" if r.reason else ""
         return text if worth is None else f"{text} · catches {worth} % of planted faults of this kind"
     if r.verdict == ACCEPTED:
         return f"accepted deviation: {r.reason}"

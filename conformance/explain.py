@@ -1,14 +1,13 @@
 """A law in words: what it says, why it matters, what is drawn, to whom it applies, and the real faults it has caught."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 
 from relpos.conformance.builtins import definitions
+from relpos.conformance.faults.cases import cases
 from relpos.conformance.faults.common import common
 from relpos.conformance.faults.registry import faults
 from relpos.conformance.laws.base import Law
@@ -16,11 +15,10 @@ from relpos.conformance.loading import load
 from relpos.conformance.message import headline
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import PROFILES
-from relpos.conformance.runner import private_storage
+from relpos.conformance.searching import private_storage
 from relpos.conformance.subject import Subject, plug_in
 from relpos.spec.registry import schemes, settings_class
 
-CASES = Path(__file__).parent / "faults" / "cases.json"
 EXAMPLES = 3  # drawn inputs that are shown
 ANY = "any scheme"
 

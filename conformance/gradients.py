@@ -50,15 +50,7 @@ def backward(
     instance: Instance, given: Inputs, wanted: frozenset[str], cotangents: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray | None]:
     """Gradients of Σ result · cotangent for the wanted inputs, in our layout; None where none arrives."""
-    module = instance.target if isinstance(instance.target, torch.nn.Module) else None
-    if module is not None:
-        for parameter in module.parameters():
-            parameter.requires_grad_(False)
-            parameter.grad = None
-    if module is not None and instance.subject.owns_parameters:
-        for name, parameter in matched_parameters(module, given, instance.subject).items():
-            parameter.requires_grad_(name in wanted)
-    raw, leaves = instance.tensors(given, wanted)
+    raw, leaves = watched(instance, given, wanted)
     pairs = [(raw[n], torch.from_numpy(g).to(raw[n])) for n, g in cotangents.items() if raw[n].requires_grad]
     if pairs:
         try:
@@ -69,38 +61,54 @@ def backward(
     return {n: _gradient(leaves.get(n), n, swap) for n in wanted}
 
 
+def watched(instance: Instance, given: Inputs, wanted: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Results by name, and the leaves that gradients are wanted of; no other parameter of a module needs one."""
+    module = instance.target if isinstance(instance.target, torch.nn.Module) else None
+    if module is not None:
+        for parameter in module.parameters():
+            parameter.requires_grad_(False)
+            parameter.grad = None
+    if module is not None and instance.subject.owns_parameters:
+        for name, parameter in matched_parameters(module, given, instance.subject).items():
+            parameter.requires_grad_(name in wanted)
+    return instance.tensors(given, wanted)
+
+
 def _gradient(leaf: Any, name: str, swap: bool) -> np.ndarray | None:
-    if leaf is None or leaf.grad is None:
-        return None
-    gradient = to_numpy(leaf.grad)
-    return gradient.swapaxes(1, 2) if swap and name in ("q", "k", "v", "x of the query", "x of the key") else gradient
+    return None if leaf is None or leaf.grad is None else ours(leaf.grad, name, swap)
+
+
+def ours(gradient: Any, name: str, swap: bool) -> np.ndarray:
+    """A gradient of an input, or something laid out as one, in our layout; the other way round alike."""
+    found = to_numpy(gradient) if isinstance(gradient, torch.Tensor) else gradient
+    return found.swapaxes(1, 2) if swap and name in ("q", "k", "v", "x of the query", "x of the key") else found
 
 
 def prescribed(given: Inputs, level: str, names: tuple[str, ...], cotangents: dict[str, np.ndarray]) -> dict[str, Expected]:
     """The definition's gradients with M and P."""
     if level == "contribution":
         return {n: of_contribution(given, n, cotangents) for n in names}
-    flow = _flow(given, level, cotangents)
-    return {n: _of_input(given, n, flow) for n in names}
+    flow = flow_of(given, level, cotangents)
+    return {n: of_input(given, n, flow) for n in names}
 
 
 @dataclass(frozen=True)
-class _Flow:
-    """Cotangent of the logits with its M and P, and, at attention level, weights, their errors and the output's cotangent."""
+class Flow:
+    """Cotangent of the logits with its M and P, and, at attention level, weights, their M and the output's cotangent g."""
 
     G: np.ndarray
     M: np.ndarray
     P: np.ndarray
     n: int
     weights: np.ndarray | None = None
-    doubt: np.ndarray | None = None
+    loose: np.ndarray | None = None
     g: np.ndarray | None = None
 
 
-def _flow(given: Inputs, level: str, cotangents: dict[str, np.ndarray]) -> _Flow:
+def flow_of(given: Inputs, level: str, cotangents: dict[str, np.ndarray]) -> Flow:
     if level == "logits":
         g = cotangents["logits"]
-        return _Flow(g, np.abs(g), np.zeros_like(g), 2)
+        return Flow(g, np.abs(g), np.zeros_like(g), 2)
     g, p = cotangents["output"], parts(given)
     w, score = p.weights, p.score.size
     s = (g[..., None, :] * p.seen).sum(-1)
@@ -114,10 +122,10 @@ def _flow(given: Inputs, level: str, cotangents: dict[str, np.ndarray]) -> _Flow
     drift = (w * doubt * np.abs(s - mean)).sum(-1, keepdims=True)
     M = w * (doubt * np.abs(s - mean) + s_size + mean_size + drift)
     P = w * (angle * np.abs(s - mean) + (w * angle * np.abs(s - mean)).sum(-1, keepdims=True))
-    return _Flow(w * (s - mean), M, P, score.n + w.shape[-1], w, doubt, g)
+    return Flow(w * (s - mean), M, P, score.n + w.shape[-1], w, w * doubt, g)
 
 
-def _of_input(given: Inputs, name: str, flow: _Flow) -> Expected:
+def of_input(given: Inputs, name: str, flow: Flow) -> Expected:
     if name in ("q", "k"):
         value, M, P = _through_vectors(given, name, flow)
     elif name == "v":
@@ -130,7 +138,7 @@ def _of_input(given: Inputs, name: str, flow: _Flow) -> Expected:
     return Expected(f"gradient of {name}", "gradient", value, Size(M, P, terms))
 
 
-def _through_vectors(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _through_vectors(given: Inputs, name: str, flow: Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """q or k: row i of q moves only row i of the logits, so a column is moved in all rows at once."""
     x = getattr(given, name)
     value, M, P = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
@@ -159,17 +167,17 @@ def _fold(cells: np.ndarray, name: str, shape: tuple[int, ...]) -> np.ndarray:
     return cells.sum(-2).reshape(B, Hkv, -1, Lk).sum(2)
 
 
-def _through_values(given: Inputs, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _through_values(given: Inputs, flow: Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     B, Hkv, Lk, D = given.v.shape
-    if flow.weights is None or flow.g is None or flow.doubt is None:
+    if flow.weights is None or flow.g is None or flow.loose is None:
         return np.zeros_like(given.v), np.zeros_like(given.v), np.zeros_like(given.v)
     w, g = flow.weights.swapaxes(-1, -2), flow.g
-    loose = (flow.weights * flow.doubt).swapaxes(-1, -2)
+    loose = flow.loose.swapaxes(-1, -2)
     group = lambda a: a.reshape(B, Hkv, -1, Lk, D).sum(2)  # noqa: E731
     return group(w @ g), group(loose @ np.abs(g)), np.zeros_like(given.v)
 
 
-def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _through_table(given: Inputs, name: str, flow: Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One entry at a time, the other parameters as they are: a term may be a product of two of them."""
     table = given.params[name]
     if (derive := derivatives(given.settings)) is not None:
@@ -187,11 +195,11 @@ def _through_table(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, n
         value[cell] = (flow.G * J).sum()
         M[cell] = (flow.M * np.abs(J) + np.abs(flow.G) * (size.M - base_size.M) / STEP).sum()
         P[cell] = (flow.P * np.abs(J) + np.abs(flow.G) * (size.P - base_size.P) / STEP).sum()
-        if flow.weights is not None and flow.g is not None and flow.doubt is not None and base_seen is not None:
+        if flow.weights is not None and flow.g is not None and flow.loose is not None and base_seen is not None:
             seen = (_seen_of_silence(given, stepped) - base_seen) / STEP
             direct = (flow.g[..., None, :] * seen).sum(-1)
             value[cell] += (flow.weights * direct).sum()
-            M[cell] += (flow.weights * flow.doubt * (np.abs(flow.g)[..., None, :] * np.abs(seen)).sum(-1)).sum()
+            M[cell] += (flow.loose * (np.abs(flow.g)[..., None, :] * np.abs(seen)).sum(-1)).sum()
     return value, M, P
 
 
@@ -203,7 +211,7 @@ def _seen_of_silence(given: Inputs, params: dict[str, np.ndarray]) -> Any:
     return seen_values(given.settings, params, silent, given.query_positions, given.key_positions)
 
 
-def _through_embedding(given: Inputs, name: str, flow: _Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _through_embedding(given: Inputs, name: str, flow: Flow) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A row of the table is added wherever its position is: to queries, keys and values, in every head."""
     found = [(_through_vectors(given, x, flow), at) for x, at in (("q", given.query_positions), ("k", given.key_positions))]
     found.append((_through_values(given, flow), given.key_positions))

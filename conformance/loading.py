@@ -5,9 +5,10 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from relpos.conformance.errors import AdapterError, UsageError
@@ -27,11 +28,12 @@ def load(spec: str) -> Any:
 def reload(spec: str, target: Any) -> Any:
     """A copy of a function whose module has just been run afresh, caches empty; None where that cannot be done."""
     file = getattr(sys.modules.get(getattr(target, "__module__", "")), "__file__", None)
-    if file is None or ":" not in spec:
+    if file is None:
         return None
+    name = spec.rsplit(":", 1)[1] if ":" in spec else getattr(target, "__qualname__", "")
     try:
         fresh = _execute(Path(file), target.__module__, register=False)
-        return _attribute(fresh, spec.rsplit(":", 1)[1], spec)
+        return _attribute(fresh, name, spec)
     except (Exception, SystemExit):  # noqa: BLE001 - a module that cannot run twice is no fault of the function
         return None
 
@@ -57,7 +59,7 @@ def _execute(path: Path, name: str, *, register: bool) -> ModuleType:
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        exec(_code(path, path.stat().st_mtime_ns), vars(module))
     except BaseException:
         register = False
         raise
@@ -65,6 +67,13 @@ def _execute(path: Path, name: str, *, register: bool) -> ModuleType:
         if not register:
             _restore(name, before)
     return module
+
+
+@lru_cache(maxsize=16)
+def _code(path: Path, written_ns: int) -> CodeType:
+    """Compiled once: a function is loaded afresh for every call that it is compared with."""
+    del written_ns
+    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
 def _restore(name: str, before: ModuleType | None) -> None:

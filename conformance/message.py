@@ -20,8 +20,8 @@ MARK = "◄"
 
 # Claims that a command line can repeat.
 SAID = (
-    "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient", "masked_nan",
-    "max_position", "max_length", "unclaimed", "variants",
+    "level", "softmax", "corner", "layout", "mask", "rename", "binds", "positions", "dtypes", "gradient",
+    "double_backward", "export", "vmap", "masked_nan", "max_position", "max_length", "unclaimed", "variants",
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ SAID = (
     *("offset", "grid", "query_positions", "key_positions", "context_length", "content", "dtype", "causal", "mask", "scale"),
     "seed",
 )
-UNSAID = ("calls", "subset", "small", "path", "variant")
+UNSAID = ("calls", "steps", "subset", "small", "vary", "how", "samples", "computed", "second", "path", "variant")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,15 +12,19 @@ from relpos.conformance.scopes import Scope
 class Profile:
     """A number of drawn inputs per law, before the law's own share.
 
+    steps   of each history, where what is drawn is a history (L4)
     heavy   laws that measure or compile are tried as well
+    rare    inputs that take many seconds each are tried as well
     scope   what is walked through whole before anything is drawn; None: nothing
     """
 
     name: str
     inputs: int
+    steps: int
     covers: str
     heavy: bool = False
     scope: Scope | None = None
+    rare: bool = False
 
     def inputs_for(self, law: Law) -> int:
         """Drawn inputs for one law; at least 2 where it draws any."""
@@ -39,10 +43,10 @@ ALL = Scope(length=6, window=7, distance=2**20, others=2**20, edges=2**20)
 PROFILES = {
     p.name: p
     for p in (
-        Profile("smoke", 4, "seconds: does it run at all and is it roughly right"),
-        Profile("quick", 25, "every law, few inputs: what runs over all built-ins", scope=FEW),
-        Profile("default", 150, "about two minutes: what a stranger's implementation gets", heavy=True, scope=CLAIMED),
-        Profile("thorough", 1000, "for a release: rare inputs too", heavy=True, scope=ALL),
+        Profile("smoke", 4, 3, "seconds: does it run at all and is it roughly right"),
+        Profile("quick", 25, 5, "every law, few inputs: what runs over all built-ins", scope=FEW),
+        Profile("default", 150, 8, "about two minutes: what a stranger's implementation gets", heavy=True, scope=CLAIMED),
+        Profile("thorough", 1000, 12, "for a release: rare inputs too", heavy=True, rare=True, scope=ALL),
     )
 }
 

@@ -42,6 +42,9 @@ class Card:
     dtypes        working dtypes; None: float32, and with a `dtype` asked for also bfloat16 and float16
     devices       devices it runs on
     gradient      differentiable in every float it asks for; None: yes for torch, no for others
+    double_backward  its gradients are differentiable themselves, as second-order methods need
+    export        True: torch.export takes it, for all lengths at once. None: judged where it does; False: not judged
+    vmap          the same of torch.func.vmap
     masked_nan    NaN and inf in masked keys and values are harmless
     max_position  greatest position it is right at
     max_length    greatest number of queries or keys; None: any
@@ -64,6 +67,9 @@ class Card:
     dtypes: tuple[str, ...] | None = None
     devices: tuple[str, ...] = ("cpu",)
     gradient: bool | None = None
+    double_backward: bool = False
+    export: bool | None = None
+    vmap: bool | None = None
     masked_nan: bool = False
     max_position: int = 2**17
     max_length: int | None = None
@@ -195,8 +201,9 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "rename": (lambda v: isinstance(v, Mapping), "a mapping {their name: our name}"),
     "settings": (lambda v: isinstance(v, Mapping), "a mapping {setting: value}"),
     "variants": (right_variants, REQUIRED),
-    "gradient": (lambda v: isinstance(v, bool), "True or False"),
-    "masked_nan": (lambda v: isinstance(v, bool), "True or False"),
+    **dict.fromkeys(
+        ("gradient", "double_backward", "export", "vmap", "masked_nan"), (lambda v: isinstance(v, bool), "True or False")
+    ),
 }
 
 

@@ -76,3 +76,22 @@ def eight_keys_compiled(q, k, v):
     """A path for the compiler that was written for eight keys."""
     kept = 8 if torch.compiler.is_compiling() else k.shape[2]
     return (q @ k[:, :, :kept].transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1) @ v[:, :, :kept]
+
+
+@implements("clipped", settings={"max_distance": 2, "directions": "both", "beyond": "repeat", "heads": "own"})
+class KeptInEval(nn.Module):
+    """In eval mode the bias is computed once, whatever happens to its table."""
+
+    def __init__(self, num_heads):
+        super().__init__()
+        self.table, self.kept = nn.Parameter(torch.zeros(5, num_heads)), {}
+
+    def forward(self, query_length, key_length, offset):
+        size = (query_length, key_length, offset)
+        if size in self.kept and not self.training:
+            return self.kept[size].clone()
+        distance = torch.arange(offset, offset + query_length)[:, None] - torch.arange(key_length)
+        bias = self.table[distance.clamp(-2, 2) + 2].permute(2, 0, 1)
+        if not self.training and not torch.is_grad_enabled():
+            self.kept[size] = bias.clone()
+        return bias

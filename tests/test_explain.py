@@ -1,7 +1,5 @@
 """A law explained: in words, why it matters, what is drawn, to whom it applies, what it has caught."""
 
-import json
-
 import pytest
 
 from command_line import FILE, check, fits
@@ -64,11 +62,6 @@ def test_why_a_law_matters_is_a_plain_sentence_of_its_own(one):
     assert len({other.why for other in laws()}) == len(laws())
 
 
-def test_reports_are_told_in_words_where_they_are_written_down(tmp_path, monkeypatch):
-    place = tmp_path / "cases.json"
-    place.write_text(json.dumps({"B001": {"summary": "One series for every number of heads.", "kind": "x"}}), encoding="utf-8")
-    monkeypatch.setattr(explain, "CASES", place)
-    explain.summaries.cache_clear()
+def test_reports_are_told_in_words():
     caught = explain.explanation(law("L10"))["Real faults it has caught"]
-    explain.summaries.cache_clear()
-    assert caught[-1] == "B001: One series for every number of heads."
+    assert "B001: one geometric series of slopes for every number of heads" in caught

@@ -12,6 +12,7 @@ import pytest
 import culprits
 import culprits_paths
 import culprits_state
+import culprits_traced
 from judging import plugged, tried
 from relpos.conformance.diagnosis import Diagnosis, diagnose
 from relpos.conformance.judge import LawFailure, compare_within
@@ -23,17 +24,19 @@ from relpos.conformance.runner import FAIL, replay
 FILE = Path(__file__).with_name("failure_messages.txt")
 CULPRITS = [
     ("L1", "clipped"), ("L1", "two_mistakes"), ("L1", "unheard_of"), ("L2", "first_query_differs"),
-    ("L3", "offset_lost"), ("L4", "Kept"), ("L4", "HandsOut"), ("L4", "writes_into_q"), ("L5", "first_key_open"),
-    ("L6", "key_only"), ("L7", "wrong_corner"), ("L8", "uniform_when_empty"), ("L8", "nan_when_empty"),
-    ("L8", "poisoned"), ("L9", "first_rank"), ("L10", "geometric"), ("L11", "rewarded"), ("L11", "exchanged"),
+    ("L3", "offset_lost"), ("L4", "Kept"), ("L4", "HandsOut"), ("L4", "writes_into_q"), ("L4", "KeptInEval"),
+    ("L5", "first_key_open"), ("L6", "key_only"), ("L7", "wrong_corner"), ("L8", "uniform_when_empty"),
+    ("L8", "nan_when_empty"), ("L8", "poisoned"),
+    ("L9", "first_rank"), ("L10", "geometric"), ("L11", "rewarded"), ("L11", "exchanged"),
     ("L12", "last_bucket_late"), ("L13", "height_for_width"), ("L14", "lengthened"), ("L15", "other_frequencies"),
     ("L16", "exponent_unread"), ("L17", "scaled_at_once"), ("L18", "counted_in_dtype"), ("L19", "short_integers"),
     ("L20", "no_gradient_of_k"), ("L20", "half_a_gradient"), ("L21", "samples_mixed"), ("L22", "scores_formed"),
     ("L23", "NotSaved"), ("L24", "eight_keys_compiled"), ("L25", "whole_tiles"), ("L26", "even_only"),
+    ("L20", "weights_held"), ("L22", "KeptScores"), ("L24", "eight_keys_exported"), ("L24", "written_into_one"),
     ("L27", "later_keys_louder"), ("L28", "flag_alone"), ("L28", "UnbiasedInTraining"), ("L28", "fused_clipped"),
     ("L29", "scaled_twice"), ("L30", "counted_on"), ("L31", "cut_to_size"),
 ]  # fmt: skip
-WRONG = {**vars(culprits), **vars(culprits_paths), **vars(culprits_state)}
+WRONG = {**vars(culprits), **vars(culprits_paths), **vars(culprits_state), **vars(culprits_traced)}
 every_culprit = pytest.mark.parametrize(("name", "culprit"), CULPRITS, ids=[f"{law}-{name}" for law, name in CULPRITS])
 
 

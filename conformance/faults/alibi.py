@@ -7,9 +7,11 @@ from math import ceil, log2, sqrt
 import numpy as np
 
 from relpos.conformance.expected import scale_of
+from relpos.conformance.faults import caches
 from relpos.conformance.faults.alibi_paths import PATHS
 from relpos.conformance.faults.alibi_planted import PLANTED, SYMMETRIC
 from relpos.conformance.faults.api import Fault, Planted, Wrong
+from relpos.conformance.faults.kept import OF_ALIBI
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
 from relpos.spec.alibi import ALiBi
@@ -121,5 +123,7 @@ FAULTS: tuple[Fault | Planted, ...] = (
         levels=("logits", "attention"), settings={"scale_bias": True}),
     *PLANTED,
     *PATHS,
+    *OF_ALIBI,
+    *caches.ALIBI,
 )
 # fmt: on

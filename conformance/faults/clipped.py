@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from relpos.conformance.faults import caches
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.faults.tables import of_tables, read
 from relpos.conformance.plan import Inputs
@@ -133,5 +134,6 @@ FAULTS = (
     Planted("exchanged", "key minus query", "L11", read(_exchanged, lambda table, r: table[r]), settings=ARTICLE,
         alike=("table-reversed",)),
     *of_tables(rows, ARTICLE),
+    *caches.of_tables(rows, ARTICLE),
 )
 # fmt: on

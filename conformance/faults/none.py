@@ -4,7 +4,9 @@ import torch
 from torch import Tensor
 
 from relpos.conformance.faults.api import Fault, Planted
+from relpos.conformance.faults.kept import OF_NONE
 from relpos.conformance.faults.none_paths import PATHS
+from relpos.conformance.faults.transformed import PLANTED
 from relpos.conformance.plan import Inputs
 from relpos.spec.alibi import ALiBi
 from relpos.spec.rope import RoPE
@@ -160,5 +162,7 @@ FAULTS = (
     Planted("forgetful", "a cache that drops old keys", "L3", ForgetfulDecoder),
     Planted("padding-forgotten", "padding of earlier steps seen in later ones", "L3", PaddingForgotten),
     *PATHS,
+    *OF_NONE,
+    *PLANTED,
 )
 # fmt: on

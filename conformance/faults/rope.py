@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from relpos.conformance.faults import rope_scaling
+from relpos.conformance.faults import caches, rope_scaling
 from relpos.conformance.faults.api import Fault, Planted
 from relpos.conformance.faults.rope_planted import HALF, PARTIAL, PLANTED
 from relpos.conformance.faults.rope_planted import turned_as_halves as _half
@@ -208,6 +208,7 @@ FAULTS: tuple[Fault | Planted, ...] = (
     Planted("heads-for-length", "a table as long as there are heads", "L1", heads_for_length, cases=("B094",), settings=HALF),
     Planted("detached", "no gradient for the input", "L20", detached, settings=HALF),
     *PLANTED,
+    *caches.ROPE,
     *rope_scaling.FAULTS,
 )
 # fmt: on

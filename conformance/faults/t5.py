@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from relpos.conformance.faults import caches
 from relpos.conformance.faults.api import Fault, Planted, Wrong
 from relpos.conformance.faults.tables import of_tables, read
 from relpos.conformance.plan import Inputs
@@ -209,5 +210,8 @@ FAULTS = (
     Planted("eight-heads-alone", "a crash for any number of heads but eight", "L16", eight_heads, cases=("B031",),
         settings=AS_PUBLISHED),
     *of_tables(rows, AS_PUBLISHED),
+    *caches.of_tables(rows, AS_PUBLISHED),
+    Planted("asked-for-weights", "weights taken for the bias once they were asked for", "L4", caches.asked_for_weights(rows),
+        cases=("B027",), settings=AS_PUBLISHED),
 )
 # fmt: on

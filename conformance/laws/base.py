@@ -1,10 +1,11 @@
 """A law is a named object: one sentence, the subjects it applies to, and a check of one drawn input."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine
 
 from relpos.conformance.plan import Plan
 from relpos.conformance.scopes import Covers, Scope
@@ -12,6 +13,8 @@ from relpos.conformance.subject import Subject
 
 Applies = Callable[[Subject], str | None]
 Claimed = Callable[[Subject], str | None]
+Attempt = Callable[[Plan, Callable[[], float]], float]  # notes the input, then does the work on it
+Machine = Callable[[Subject, Attempt], type[RuleBasedStateMachine]]
 
 
 def always(subject: Subject) -> None:
@@ -35,7 +38,11 @@ class Law:
     exhausted  every input of a small scope, the smallest first; covers says in words what such a walk went through
     check      largest error in units of the bound; raises LawFailure
     share      how many of a profile's examples it needs, as a fraction
+    rare       inputs that only the thorough profile pays for
+    note       what a pass does not cover on this machine, in a few words
     heavy      it measures or compiles, so the profiles below default leave it out unless it is asked for
+    machine    for inputs that are histories: a state machine that draws them step by step; `plans` then draws only the rest
+    shorter    what such an input may be without: a history that Hypothesis has shrunk still has steps that do nothing
     """
 
     name: str
@@ -50,8 +57,12 @@ class Law:
     pinned: Callable[[Subject], list[Plan]] = lambda subject: []
     exhausted: Callable[[Subject, Scope], list[Plan]] = lambda subject, scope: []
     covers: Covers = lambda plans: ""
+    rare: Callable[[Subject], list[Plan]] = lambda subject: []
+    note: Callable[[Subject], str] = lambda subject: ""
     share: float = 1.0
     heavy: bool = False
+    machine: Machine | None = None
+    shorter: Callable[[Plan], Iterable[Plan]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Laws hold functions: between processes they travel by name."""

@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from relpos.conformance.answers import definition, prepared, silenced, undeclared, weighed
 from relpos.conformance.calling import Instance
+from relpos.conformance.expected import Expected
 from relpos.conformance.gradients import backward, float_names, prescribed
 from relpos.conformance.judge import LawFailure, compare, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.precision import rounded
+from relpos.conformance.second_gradients import twice
 from relpos.conformance.settings import sized
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.strategies import plans
@@ -25,8 +27,12 @@ GRADIENT_AXES = {
 }
 
 
+MOST_NAMES = 5  # up to so many inputs every subset of them is tried, of more some are drawn
+SUBSETS = 2**12 - 1  # more names than any scheme has
+
+
 def check(subject: Subject, plan: Plan) -> float:
-    """Backward of Σ result · cotangent, for one subset of the float inputs."""
+    """Backward of Σ result · cotangent, for one subset of the float inputs, and once more on the same instance."""
     given = prepared(subject, plan)
     names = float_names(subject, given)
     wanted = tuple(n for bit, n in enumerate(names) if plan.extra["subset"] >> bit & 1) or names
@@ -35,17 +41,25 @@ def check(subject: Subject, plan: Plan) -> float:
     cotangents = {name: rounded(generator.standard_normal(shape), plan.dtype) for name, shape in shapes.items()}
     cotangents = silenced(cotangents, undeclared(subject, given))
     cotangents = {name: weighed(subject, given, name, value) for name, value in cotangents.items()}
-    got = backward(Instance(subject, given), given, frozenset(wanted), cotangents)
+    instance, largest = Instance(subject, given), 0.0
     want = prescribed(given, subject.level, wanted, cotangents)
-    largest = 0.0
-    for name in wanted:
-        largest = max(largest, _one(got[name], want[name], name, wanted, names, plan))
+    for again in (False, True):
+        got = backward(instance, given, frozenset(wanted), cotangents)
+        beside = _beside(wanted, names, plan) + ", in a second backward" * again
+        for name in wanted:
+            largest = max(largest, _one(got[name], want[name], name, beside, plan))
+    if subject.card.double_backward and plan.extra.get("second"):
+        largest = max(largest, twice(subject, given, wanted, cotangents, plan))
     return largest
 
 
-def _one(got: np.ndarray | None, want, name: str, wanted: tuple[str, ...], names: tuple[str, ...], plan: Plan) -> float:
+def _beside(wanted: tuple[str, ...], names: tuple[str, ...], plan: Plan) -> str:
     frozen = [f"`{_spoken(n)}`" for n in names if n not in wanted]
     beside = f" while {', '.join(frozen)} {'is' if len(frozen) == 1 else 'are'} frozen" if frozen else ""
+    return beside + (" where inputs come from a layer below" if plan.extra.get("computed") else "")
+
+
+def _one(got: np.ndarray | None, want: Expected, name: str, beside: str, plan: Plan) -> float:
     if got is None:
         if not np.any(want.value):
             return 0.0
@@ -63,13 +77,18 @@ def _spoken(name: str) -> str:
 @st.composite
 def _plans(draw: st.DrawFn, subject: Subject) -> Plan:
     plan = draw(plans(subject, contents=("normal", "one_hot"), far=False, small=True))
-    return plan.but(extra={"subset": draw(st.integers(0, 31))})
+    extra: dict = {"subset": draw(st.integers(0, SUBSETS))}
+    if draw(st.booleans()):
+        extra["computed"] = True
+    if subject.card.double_backward and draw(st.booleans()):
+        extra["second"] = True
+    return plan.but(extra=extra)
 
 
 def _applies(subject: Subject) -> str | None:
     if subject.kind == "decoder":
         return "decoders owe no gradient through steps"
-    if subject.scores:
+    if subject.kind == "score_mod":
         return "its q and k are not its own"
     floats = {"q", "k", "v", "x", "params"} | set(subject.cls(**_settings(subject)).parameters())
     told = floats & subject.asks or (subject.owns_parameters and subject.cls(**_settings(subject)).parameters())
@@ -77,10 +96,16 @@ def _applies(subject: Subject) -> str | None:
 
 
 def _pinned(subject: Subject) -> list[Plan]:
-    """Each input alone, the others frozen, and all together; a table shorter than the keys, so that rows repeat."""
+    """Every subset of few inputs, of many each alone and all; a table shorter than the keys, so that rows repeat."""
     plan = smoke_plan(subject, batch=2, heads=2, query_length=3, key_length=4, head_dim=4)
     count = len(float_names(subject, prepared(subject, plan)))
-    found = [plan.but(extra={"subset": subset}) for subset in (0, *(1 << bit for bit in range(count)))]
+    each = range(2**count - 1) if count <= MOST_NAMES else (0, *(1 << bit for bit in range(count)))
+    found = [plan.but(extra={"subset": subset}) for subset in each]
+    found.append(plan.but(extra={"subset": 0, "computed": True}))
+    if subject.empty_rows:
+        found.append(plan.but(mask="empty", extra={"subset": 0}))
+    if subject.card.double_backward:
+        found += [plan.but(extra={"subset": subset, "second": True}) for subset in each[: count + 1]]
     if subject.form == "embedding" and plan.query_positions is not None and plan.key_positions is not None:
         # Packed documents: tokens at one position share a row.
         again = {n: tuple(p // 2 for p in getattr(plan, n)) for n in ("query_positions", "key_positions")}

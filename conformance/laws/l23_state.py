@@ -1,7 +1,8 @@
-"""L23: a module survives what is done to modules: saved and loaded, copied, cast and back, built on the meta device."""
+"""L23: a module survives what is done to modules: saved, loaded, copied, pickled, cast and back, built on the meta device."""
 
 import copy
 import inspect
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -21,7 +22,7 @@ from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
-MANY = 12  # heads, so that what each has of its own is no power of two, which every dtype holds
+MANY = 12  # heads: with fewer, and with a power of two, slopes are powers of two, which any cast leaves as they are
 RUBBISH = 3.0  # what the original holds after it was copied; any value that no answer has would do
 
 
@@ -67,6 +68,19 @@ def _cast(subject: Subject, given: Inputs, module: nn.Module) -> nn.Module:
     return copy.deepcopy(module).to(torch.bfloat16).to(torch.float32)
 
 
+def _cast_up(subject: Subject, given: Inputs, module: nn.Module) -> nn.Module:
+    return copy.deepcopy(module).to(torch.float64).to(torch.float32)
+
+
+def _pickled(subject: Subject, given: Inputs, module: nn.Module) -> nn.Module:
+    """As worker processes and torch.save(module) have it; a class that pickle cannot find again is not held against it."""
+    try:
+        written = pickle.dumps(module)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise Refused(f"it cannot be pickled: {error}") from error
+    return pickle.loads(written)
+
+
 def _from_meta(subject: Subject, given: Inputs, module: nn.Module) -> nn.Module:
     """As large models are loaded: built without memory, given memory that holds anything, then the saved values."""
     with torch.device("meta"):
@@ -93,6 +107,8 @@ WAYS: dict[str, tuple[Way, str]] = {
     "state dict": (_loaded, "after its state dict was loaded into a fresh instance"),
     "deepcopy": (_copied, "copied, and its original overwritten"),
     "cast": (_cast, "after it was cast to bfloat16 and back"),
+    "cast up": (_cast_up, "after it was cast to float64 and back"),
+    "pickle": (_pickled, "after it was pickled"),
     "meta": (_from_meta, "built on the meta device, given memory and its state dict"),
 }
 
@@ -117,9 +133,8 @@ def _line(error: BaseException) -> str:
 def _pinned(subject: Subject) -> list[Plan]:
     plan = smoke_plan(subject).but(dtype="float32")
     found = [plan.but(extra={"way": way}) for way in WAYS if way != "meta" or not _given_tensors(subject)]
-    if "num_heads" in subject.free:
-        found.append(smoke_plan(subject, heads=MANY).but(dtype="float32", extra={"way": "cast"}))
-    return found
+    many = smoke_plan(subject, heads=MANY).but(dtype="float32", extra={"way": "cast"})
+    return [*found, many] if many.heads == MANY else found
 
 
 def _given_tensors(subject: Subject) -> bool:
@@ -141,7 +156,7 @@ LAW = Law(
     title="state survives",
     slug="state",
     why="Models are saved, cast, copied and built without memory; a table lost on the way is noise in the restored model.",
-    statement="Saved and loaded, copied, cast and back, or built on the meta device, a module answers as before.",
+    statement="Saved and loaded, copied, pickled, cast and back, or built on the meta device, a module answers as before.",
     check=check,
     plans=lambda subject: st.sampled_from(_pinned(subject)),
     applies=_applies,

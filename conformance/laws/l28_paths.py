@@ -218,6 +218,8 @@ def _applies(subject: Subject) -> str | None:
 LAW = Law(
     name="L28",
     title="all paths agree",
+    slug="all-paths",
+    why="A model is trained padded and served packed and cached, each by other code; where they differ, it is worse, unseen.",
     statement="Packed, padded or cached, by flag or mask, in any mode and by any option, the same question has one answer.",
     check=check,
     plans=_plans,

@@ -48,11 +48,11 @@ COLLIDE = Deviation(
 POISONED = Deviation(
     name="bfloat16 angles stay in the cache",
     law="L4",
-    says="differs from the same call on a fresh instance",
+    says="the answer is not that of a fresh instance",
     reason="Angles computed for a bfloat16 tensor are kept and used for float32 ones.",
     bound="After a bfloat16 call of more than 257 rows at offset 0, for as long as no longer one comes.",
-    witness='{"settings":{"head_dim":8},"head_dim":8,"query_length":258,"key_length":258,"dtype":"bfloat16","extra":{"calls":['
-    '"{\\"settings\\":{\\"head_dim\\":8},\\"head_dim\\":8,\\"query_length\\":258,\\"key_length\\":258}"]}}',
+    witness='{"settings":{"head_dim":8},"head_dim":8,"query_length":258,"key_length":258,"dtype":"bfloat16","extra":{"steps":['
+    '{"do":"call"},{"do":"call","plan":{"dtype":"float32"}}]}}',
 )
 
 PEERS = (

@@ -41,10 +41,10 @@ ITSELF: dict[str, Any] = {
 ALIAS = Deviation(
     name="returns its cache",
     law="L4",
-    says="after its result was overwritten, changes",
+    says="the answer is what the returned one was overwritten with",
     reason="The bias that is returned is the buffer that is kept (or a view of it): who writes into it changes later calls.",
     bound="Nothing, as long as nobody writes in place.",
-    witness='{"settings":{"num_heads":1},"extra":{"calls":["{\\"settings\\":{\\"num_heads\\":1}}"]}}',
+    witness='{"settings":{"num_heads":1},"extra":{"steps":[{"do":"call"},{"do":"overwrite"},{"do":"call"}]}}',
 )
 UNSAVED = Deviation(
     name="slopes lost on the meta device",

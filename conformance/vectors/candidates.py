@@ -15,7 +15,8 @@ from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import flat
 from relpos.conformance.plan import Plan
 from relpos.conformance.planting import NO_FAULT, plant
-from relpos.conformance.runner import RESIZING, private_storage
+from relpos.conformance.runner import RESIZING
+from relpos.conformance.searching import private_storage
 from relpos.conformance.settings import legal
 from relpos.conformance.subject import Subject
 
