@@ -10,7 +10,8 @@ from relpos.conformance.expected import Expected, expected
 from relpos.conformance.judge import compare
 from relpos.conformance.plan import Inputs
 from relpos.conformance.reading import to_numpy
-from relpos.perf.workload import Data, Workload
+from relpos.perf.data import Data
+from relpos.perf.workload import Workload
 from relpos.spec.positions import Explicit, Positions
 
 LONG = 1024  # keys; beyond it one drawn query is compared, up to it the last one too: the definition is a loop over keys

@@ -11,7 +11,7 @@ from relpos.perf.point import MODES
 
 OUT = Path("perf-rows.jsonl")
 DTYPES = ("float32", "bfloat16", "float16", "float64")
-PACKAGES = ("scipy", "psutil", "threadpoolctl", "pytest_benchmark")
+PACKAGES = ("scipy", "psutil", "threadpoolctl", "pytest_benchmark", "matplotlib")
 
 
 def add_perf(commands: Any) -> None:
@@ -21,6 +21,8 @@ def add_perf(commands: Any) -> None:
     perf.add_argument("--scheme", help="only variants of one scheme")
     perf.add_argument("--variant", action="append", default=[], metavar="NAME", help="this variant; may be repeated")
     perf.add_argument("--impl", help="an implementation of yours, judged first (with --scheme)")
+    perf.add_argument("--set", action="append", default=[], dest="given", metavar="NAME=VALUE", help="fix a setting of --impl")
+    perf.add_argument("--peers", action="store_true", help="also what people use today: transformers, x-transformers, flex")
     perf.add_argument("--claim", action="append", default=[], metavar="NAME=VALUE", help="state a claim of --impl")
     perf.add_argument("--lengths", action="append", default=[], metavar="512,1024", help="lengths in place of the usual ones")
     perf.add_argument("--dtype", action="append", default=[], choices=DTYPES, help="may be repeated")
@@ -32,6 +34,7 @@ def add_perf(commands: Any) -> None:
     perf.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="rows; what it holds is not measured again")
     perf.add_argument("--benchmark-json", type=Path, metavar="FILE", help="the rows as pytest-benchmark writes them")
     perf.add_argument("--compare", type=Path, metavar="OLD.jsonl", help="hold --out against older rows of this machine")
+    perf.add_argument("--figures", type=Path, metavar="DIR", help="draw what --out holds, SVG, PNG and CSV; measures nothing")
     perf.set_defaults(run=run_perf)
 
 

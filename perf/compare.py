@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from relpos.perf.rows import MEASURED, key
+from relpos.perf.point import CONTROL, LIMIT
+from relpos.perf.rows import MEASURED, latest
 
 SLOWER, NOTHING, OTHER_MACHINE = 5, 6, 7  # exit codes
 MATTERS = 1.03  # a ratio nearer to 1 than that is no finding, however sure
@@ -15,7 +16,10 @@ RESAMPLED = 1000
 
 @dataclass(frozen=True)
 class Change:
-    """A point in both files: new time over old, relative to the limit of its own run, with a 95 % interval."""
+    """A point in both files: new time over old, each round by round over the limit of its own run, with a 95 % interval.
+
+    The limit did not change, so what both runs differ by in its time is the machine's doing.
+    """
 
     row: Mapping[str, Any]
     ratio: float
@@ -39,7 +43,7 @@ class OtherMachine(ValueError):
 
 def changes(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]], *, seed: int) -> list[Change]:
     """Points that both files have figures for. OtherMachine if they are of different machines."""
-    before, now = _latest(old), _latest(new)
+    before, now = latest(old), latest(new)
     machines = {one["machine"] for one in (*before.values(), *now.values())}
     if len(machines) > 1:
         raise OtherMachine(
@@ -58,16 +62,13 @@ def exit_code(found: list[Change]) -> int:
     return SLOWER if any(one.slower for one in found) else 0
 
 
-def _latest(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    return {key(one): one for one in rows}
-
-
 def _measured(row: Mapping[str, Any]) -> bool:
-    return row["status"] in MEASURED and len(row.get("samples_ms", ())) > 1
+    others = row["variant"] not in (LIMIT, CONTROL)
+    return others and row["status"] in MEASURED and len(row.get("ratios", ())) > 1
 
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any], drawn: np.random.Generator) -> Change:
-    a, b = np.array(old["samples_ms"]), np.array(new["samples_ms"])
+    a, b = np.array(old["ratios"]), np.array(new["ratios"])
     ratios = [np.median(drawn.choice(b, len(b))) / np.median(drawn.choice(a, len(a))) for _ in range(RESAMPLED)]
     low, high = np.percentile(ratios, [2.5, 97.5])
     return Change(new, float(np.median(b) / np.median(a)), float(low), float(high))

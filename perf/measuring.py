@@ -1,6 +1,5 @@
-"""Measures the variants of one shape: gate, output against the definition, latency in rounds, output again, memory."""
+"""Measures the variants of one shape: output against the definition, latency in rounds, output again, memory."""
 
-import gc
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,14 +8,18 @@ import torch
 from torch import Tensor
 
 from relpos.perf.accuracy import error_units
-from relpos.perf.memory import footprint, kept_for_backward
+from relpos.perf.data import Call, Data, limit
+from relpos.perf.memory import First, first_call, footprint, kept_for_backward
+from relpos.perf.plugging import Unsupported
 from relpos.perf.point import CONTROL, LIMIT, THE_CONTROL, THE_LIMIT, Shape, Variant
 from relpos.perf.rows import FAILED, OK, OOM, TOO_SLOW, UNSTABLE, UNSUPPORTED
-from relpos.perf.timing import Timed, interleaved, ratio
-from relpos.perf.workload import Call, Data, Unsupported, Workload, limit
+from relpos.perf.scaling import claimed_exponent
+from relpos.perf.timing import Timed, interleaved, ratio, ratios
+from relpos.perf.workload import Workload
 from relpos.spec.contract import SettingsError
 
 SETS = 3  # of inputs, taken in turn: no round repeats what a cache keyed by the input has seen just before
+SAME_ULPS = 64  # a kernel may add in another order from call to call
 NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "Cannot allocate memory")
 
 Found = tuple[Variant, str, dict[str, Any]]  # what was measured, its status, its figures
@@ -43,109 +46,137 @@ class Options:
 def measure(shape: Shape, variants: list[Variant], options: Options, note: Note = lambda label: None) -> list[Found]:
     """Rows of a shape, the limit and its control first; `note` is told which variant is in hand, and "" when none is."""
     torch.set_num_threads(options.threads)
-    sets = [Data(shape, options.seed + n) for n in range(SETS)]
-    found: dict[str, Found] = {}
-    calls: dict[str, Callable[[int], Call]] = {
-        label: lambda number: limit(shape, sets[number % SETS]) for label in (LIMIT, CONTROL)
-    }
-    works: dict[str, Workload] = {}
-    outputs: dict[str, Tensor] = {}
+    race = Race(shape, options, note)
     for variant in variants:
-        note(variant.label)
+        race.enter(variant)
+    race.run()
+    found = [race.found(variant) for variant in (THE_LIMIT, THE_CONTROL, *variants)]
+    note("")
+    return found
+
+
+class Race:
+    """The variants of one shape on the same inputs."""
+
+    def __init__(self, shape: Shape, options: Options, note: Note) -> None:
+        self.shape, self.options, self.note = shape, options, note
+        self.sets = [Data(shape, options.seed + n) for n in range(SETS)]
+        self.works: dict[str, Workload] = {}
+        self.firsts: dict[str, First] = {}
+        self.failed: dict[str, tuple[str, dict[str, Any]]] = {}
+        self.timed: dict[str, Timed] = {}
+
+    def enter(self, variant: Variant) -> None:
+        """Build a variant and call it for the first time; what it raises is its row, and the others go on."""
+        self.note(variant.label)
         try:
-            work = Workload(variant, shape)
-            outputs[variant.label] = work.call(sets[0])()
-            works[variant.label] = work
-            calls[variant.label] = lambda number, work=work: work.call(sets[number % SETS])
-        except Exception as error:  # noqa: BLE001 - whatever a variant raises is its row, and the others go on
-            found[variant.label] = (variant, *_reason(error))
-    note("")
-    timed = interleaved(calls, rounds=options.rounds, seed=options.seed, device=shape.device, most_ms=options.most_ms)
-    for variant in (THE_LIMIT, THE_CONTROL, *variants):
-        if variant.label not in found:
-            note(variant.label)
-            work = works.get(variant.label)
-            found[variant.label] = (variant, *_figures(variant, shape, work, timed, sets, outputs, options))
-    note("")
-    return [found[v.label] for v in (THE_LIMIT, THE_CONTROL, *variants)]
+            work = Workload(variant, self.shape)
+            traced = self.options.memory and not self.shape.device.startswith("cuda")
+            self.firsts[variant.label] = first_call(work.call(self.sets[0]), traced=traced)
+            self.works[variant.label] = work
+        except Exception as error:  # noqa: BLE001
+            self.failed[variant.label] = status_of(error)
+
+    def run(self) -> None:
+        """Time all that could be called."""
+        calls = {label: self._fresh(label) for label in (LIMIT, CONTROL, *self.works)}
+        o = self.options
+        self.timed = interleaved(calls, rounds=o.rounds, seed=o.seed, device=self.shape.device, most_ms=o.most_ms)
+
+    def _fresh(self, label: str) -> Callable[[int], Call]:
+        def fresh(number: int) -> Call:
+            self.note(label)  # before the clock starts; whoever is killed in a round is known by name
+            return self.call(label, self.sets[number % SETS])
+
+        return fresh
+
+    def call(self, label: str, data: Data) -> Call:
+        """One call of a variant or of the limit."""
+        return self.works[label].call(data) if label in self.works else limit(self.shape, data)
+
+    def found(self, variant: Variant) -> Found:
+        """Its status and figures."""
+        self.note(variant.label)
+        if variant.label in self.failed:
+            return variant, *self.failed[variant.label]
+        timed = self.timed[variant.label]
+        if timed.error is not None:
+            return variant, *status_of(timed.error)
+        if not timed.samples_ms:
+            took = f"one call took {timed.warm_ms:.0f} ms, more than {self.options.most_ms:.0f}"
+            return variant, TOO_SLOW, {"latency_ms": timed.warm_ms, "reason": took}
+        try:
+            figures = {**self._latency(variant.label), **self._of_variant(variant.label), **self._memory(variant.label)}
+        except Exception as error:  # noqa: BLE001
+            return variant, *status_of(error)
+        if "wrong" in figures:
+            return variant, FAILED, figures | {"reason": figures.pop("wrong")}
+        reasons = timed.reasons
+        return variant, UNSTABLE if reasons else OK, figures | ({"reason": "; ".join(reasons)} if reasons else {})
+
+    def _latency(self, label: str) -> dict[str, Any]:
+        one = self.timed[label]
+        figures: dict[str, Any] = {
+            "latency_ms": one.median_ms,
+            "tokens_per_second": self.shape.batch * self.shape.query_length / one.median_ms * 1000,
+            "samples_ms": [round(sample, 5) for sample in one.samples_ms],
+        }
+        if self.timed[LIMIT].samples_ms:
+            by_minima, by_pairs = ratio(self.timed, label)
+            pairs = [round(one, 5) for one in ratios(self.timed, label)]
+            figures |= {"ratio_of_minima": by_minima, "median_of_ratios": by_pairs, "ratios": pairs}
+        return figures
+
+    def _of_variant(self, label: str) -> dict[str, Any]:
+        if label not in self.works:
+            return {}
+        work = self.works[label]
+        claim = work.subject.card.memory
+        claimed = {"claimed_memory": claim, "claimed_exponent": claimed_exponent(claim)} if claim else {}
+        return {"parameters": work.parameters, "settings": _plain(work.settings), **claimed, **self._checked(work, label)}
+
+    def _checked(self, work: Workload, label: str) -> dict[str, Any]:
+        """The output against the definition, and, after the timed loop, against itself before it."""
+        before = self.firsts[label].output
+        if not _alike(before, work.call(self.sets[0])()):
+            return {"wrong": "after the timed loop the same inputs give another output"}
+        if not self.options.accuracy:
+            return {}
+        units, allowed = error_units(work, self.sets[0], before, seed=self.options.seed)
+        found: dict[str, Any] = {"error_units": units, "error_allowed_units": allowed}
+        if units > allowed:
+            found["wrong"] = f"the output is off by {units:.3g} units, allowed are {allowed:g}"
+        return found
+
+    def _memory(self, label: str) -> dict[str, Any]:
+        if not self.options.memory:
+            return {}
+        data, shape = self.sets[0], self.shape
+        figures = asdict(footprint(lambda: self.call(label, data), shape, data.q.nbytes)) | {"output_bytes": data.q.nbytes}
+        first = self.firsts.get(label)
+        if first is not None and first.peak_bytes is not None:
+            # Gradients that stay with their inputs are no caches of the implementation.
+            kept = {"retained_bytes": first.retained_bytes} if shape.mode != "forward_backward" else {}
+            figures |= {"first_peak_bytes": first.peak_bytes, **kept}
+        if shape.mode == "forward_backward" and not shape.device.startswith("cuda"):
+            ahead = self.works[label].recorded(data) if label in self.works else limit(shape, data, backward=False)
+            figures["backward_bytes"] = kept_for_backward(ahead)
+        return figures
 
 
-def _figures(
-    variant: Variant,
-    shape: Shape,
-    work: Workload | None,
-    timed: Mapping[str, Timed],
-    sets: list[Data],
-    outputs: dict[str, Tensor],
-    options: Options,
-) -> tuple[str, dict[str, Any]]:
-    one = timed[variant.label]
-    if not one.samples_ms:
-        took = f"one call took {one.warm_ms:.0f} ms, more than {options.most_ms:.0f}"
-        return TOO_SLOW, {"latency_ms": one.warm_ms, "reason": took}
-    by_minima, by_pairs = ratio(timed, variant.label)
-    figures: dict[str, Any] = {
-        "latency_ms": one.median_ms,
-        "samples_ms": [round(sample, 5) for sample in one.samples_ms],
-        "ratio_of_minima": by_minima,
-        "median_of_ratios": by_pairs,
-    }
-    status, unstable = OK, one.reasons
-    try:
-        if work is not None:
-            figures |= {
-                "parameters": work.parameters,
-                "settings": _plain(work.settings),
-                **_checked(work, sets, outputs, options),
-            }
-        if options.memory:
-            figures |= _memory(shape, work, sets)
-    except Exception as error:  # noqa: BLE001 - as above
-        return _reason(error)
-    if "wrong" in figures:
-        return FAILED, figures | {"reason": figures.pop("wrong")}
-    if unstable:
-        status, figures["reason"] = UNSTABLE, "; ".join(unstable)
-    return status, figures
-
-
-def _checked(work: Workload, sets: list[Data], outputs: dict[str, Tensor], options: Options) -> dict[str, Any]:
-    """The output against the definition, and, after the timed loop, against itself before it."""
-    before = outputs[work.variant.label]
-    after = work.call(sets[0])()
-    if not torch.equal(before, after) and not torch.allclose(before, after, rtol=torch.finfo(before.dtype).eps * 64):
-        return {"wrong": "after the timed loop the same inputs give another output"}
-    if not options.accuracy:
-        return {}
-    units, allowed = error_units(work, sets[0], before, seed=options.seed)
-    found: dict[str, Any] = {"error_units": units, "error_allowed_units": allowed}
-    return found if units <= allowed else found | {"wrong": f"the output is off by {units:.3g} units, allowed are {allowed:g}"}
-
-
-def _memory(shape: Shape, work: Workload | None, sets: list[Data]) -> dict[str, Any]:
-    gc.collect()
-    data = sets[0]
-    output_bytes = data.q.nbytes
-    fresh = (lambda: work.call(data)) if work is not None else (lambda: limit(shape, data))
-    found = footprint(fresh, shape, output_bytes)
-    figures = asdict(found) | {"output_bytes": output_bytes}
-    if shape.mode == "forward_backward":
-        ahead = _forward_only(shape, work, data)
-        figures["backward_bytes"] = kept_for_backward(ahead)
-    return figures
-
-
-def _forward_only(shape: Shape, work: Workload | None, data: Data) -> Callable[[], Any]:
-    return work.recorded(data) if work is not None else limit(shape, data, backward=False)
-
-
-def _reason(error: Exception) -> tuple[str, dict[str, Any]]:
+def status_of(error: Exception) -> tuple[str, dict[str, Any]]:
+    """Status and reason of a point that raised."""
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, (Unsupported, SettingsError, NotImplementedError)):
         return UNSUPPORTED, {"reason": said}
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(words in str(error) for words in NO_MEMORY):
         return OOM, {"reason": said}
     return FAILED, {"reason": f"{type(error).__name__}: {said}"}
+
+
+def _alike(before: Tensor, after: Tensor) -> bool:
+    close = torch.finfo(before.dtype).eps * SAME_ULPS
+    return torch.equal(before, after) or torch.allclose(before, after, rtol=close, atol=close * float(before.abs().max()))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,25 +23,41 @@ class Footprint:
 
     peak_bytes      most at one time, output included; extra_bytes: the same without the output
     largest_bytes   the largest single allocation
-    retained_bytes  alive after the call and after its output is gone: caches
-    backward_bytes  alive between forward and backward, output included; None where there is no backward
     """
 
     peak_bytes: int
     extra_bytes: int
     largest_bytes: int
-    retained_bytes: int
-    backward_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class First:
+    """The first call of all: its output, its peak, and what is alive after it besides its output (caches)."""
+
+    output: torch.Tensor
+    peak_bytes: int | None = None
+    retained_bytes: int | None = None
+
+
+def first_call(call: Callable[[], torch.Tensor], *, traced: bool = True) -> First:
+    """Call for the first time; what a later call finds in a cache is allocated here."""
+    if not traced:
+        return First(call())
+    held: list[torch.Tensor] = []
+    found = measured(lambda: held.append(call()))
+    (output,) = held
+    return First(output, found.peak_bytes, max(found.retained_bytes - output.untyped_storage().nbytes(), 0))
 
 
 def footprint(fresh: Callable[[], Callable[[], Any]], shape: Shape, output_bytes: int) -> Footprint:
-    """Measured on the second call of its kind, when caches are filled, and on the first for what they keep."""
+    """Measured on a call whose like was there before, when caches are filled."""
     if shape.device.startswith("cuda"):
-        return _on_cuda(fresh, output_bytes)
-    first = measured(fresh())
-    gc.collect()
-    again = measured(fresh())
-    return Footprint(again.peak_bytes, max(again.peak_bytes - output_bytes, 0), again.largest_bytes, first.retained_bytes)
+        peak = largest = _on_cuda(fresh)
+    else:
+        gc.collect()
+        found = measured(fresh())
+        peak, largest = found.peak_bytes, found.largest_bytes
+    return Footprint(peak, max(peak - output_bytes, 0), largest)
 
 
 def kept_for_backward(forward: Callable[[], Any]) -> int:
@@ -82,8 +98,8 @@ def _high_water_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-def _on_cuda(fresh: Callable[[], Callable[[], Any]], output_bytes: int) -> Footprint:
-    fresh()()
+def _on_cuda(fresh: Callable[[], Callable[[], Any]]) -> int:
+    """By the allocator's own peak, which does not tell single allocations."""
     call = fresh()
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
@@ -93,4 +109,4 @@ def _on_cuda(fresh: Callable[[], Callable[[], Any]], output_bytes: int) -> Footp
     torch.cuda.synchronize()
     peak = torch.cuda.max_memory_allocated() - before
     del result
-    return Footprint(peak, max(peak - output_bytes, 0), peak, torch.cuda.memory_allocated() - before)
+    return peak

@@ -49,6 +49,8 @@ class Variant:
     spec       what `--impl` takes
     settings   fixed settings of its scheme
     claims     claims stated besides its card
+    origin     "relpos", "yours", "torch", or package and version
+    source     hash of its source: what has changed is measured again
     """
 
     label: str
@@ -56,10 +58,12 @@ class Variant:
     scheme: str
     settings: tuple[tuple[str, Any], ...] = ()
     claims: tuple[tuple[str, Any], ...] = ()
+    origin: str = "relpos"
+    source: str = ""
 
 
-THE_LIMIT = Variant(label=LIMIT, spec="", scheme="none")
-THE_CONTROL = Variant(label=CONTROL, spec="", scheme="none")
+THE_LIMIT = Variant(label=LIMIT, spec="", scheme="none", origin="torch")
+THE_CONTROL = Variant(label=CONTROL, spec="", scheme="none", origin="torch")
 
 
 def shape_fields(shape: Shape) -> dict[str, Any]:

@@ -27,6 +27,7 @@ def row(run: Mapping[str, Any], variant: Any, shape: Shape, status: str, **figur
     """One row: what was run, where, and what came of it."""
     assert status in STATUSES, status
     head = {"schema": SCHEMA, **run, "scheme": variant.scheme, "variant": variant.label}
+    head |= {"origin": variant.origin, "source": variant.source}
     return {**head, **shape_fields(shape), "status": status, **figures}
 
 
@@ -34,6 +35,11 @@ def key(one: Mapping[str, Any]) -> tuple[Any, ...]:
     """What makes a row the only one of its kind in a file."""
     names = ("variant", "mode", "causal", "dtype", "device", "batch", "heads", "head_dim", "key_length")
     return tuple(one.get(name) for name in names)
+
+
+def latest(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Rows by key; of those that were measured again the last."""
+    return {key(one): dict(one) for one in rows}
 
 
 def append(path: Path, found: Iterable[Mapping[str, Any]]) -> None:
@@ -95,4 +101,4 @@ def done(path: Path, machine: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     if others:
         raise RowsError(f"{path} holds rows of machine {', '.join(sorted(others))}, this is {machine}: figures of two machines "
                         "are never put together. Choose another --out.")  # fmt: skip
-    return {key(one): one for one in found}
+    return latest(found)

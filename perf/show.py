@@ -1,35 +1,34 @@
 """What a person reads while and after measuring: the machine, the plan, a table of ratios, the changes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from relpos.perf.compare import Change
-from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT, Variant
-from relpos.perf.rows import MEASURED, UNSTABLE
+from relpos.perf.rows import MEASURED, UNSTABLE, latest
 from relpos.perf.sweep import Sweep
 
 MIB = 2**20
 HOLLOW = "○"  # an unstable figure: shown, never ranked
 
 
-def headline(
-    record: Mapping[str, Any], facts: Mapping[str, Any], sweep: Sweep, variants: Sequence[Variant], how: Options
-) -> str:
-    """The machine and what will be measured on it."""
+def machine_line(record: Mapping[str, Any], facts: Mapping[str, Any], threads: int) -> str:
+    """What the figures will be of."""
+    busy = f"; the machine is busy (load {facts['load']})" if facts["load"] > threads / 2 else ""
+    what = f"{record['processor']}, {threads} threads, {record['memory_gib']} GiB, torch {record['torch']}"
+    return f"{what}: machine {facts['machine']}{busy}"
+
+
+def plan_line(sweep: Sweep, variants: Sequence[Variant], rounds: int) -> str:
+    """What will be measured."""
     shapes = sum(1 for _ in sweep.shapes())
-    busy = f"; the machine is busy (load {facts['load']})" if facts["load"] > how.threads / 2 else ""
-    return (
-        f"{record['processor']}, {how.threads} threads, {record['memory_gib']} GiB, torch {record['torch']}: "
-        f"machine {facts['machine']}{busy}\n"
-        f"{len(variants)} variants at {shapes} shapes, {how.rounds} rounds each: {', '.join(v.label for v in variants)}"
-    )
+    return f"{len(variants)} variants at {shapes} shapes, {rounds} rounds each: {', '.join(v.label for v in variants)}"
 
 
-def table_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """One block per mode, direction and dtype: a line per variant, a column per length."""
     blocks: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for one in rows:
+    for one in latest(rows).values():
         blocks.setdefault((one["mode"], one["causal"], one["dtype"]), []).append(one)
     for (mode, causal, dtype), found in blocks.items():
         yield f"\n{mode.replace('_', ' + ')}, {'causal' if causal else 'bidirectional'}, {dtype}: time × limit, extra MiB"
@@ -39,14 +38,30 @@ def table_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         for label in dict.fromkeys(one["variant"] for one in found):
             cells = {one["key_length"]: _cell(one) for one in found if one["variant"] == label}
             yield f"{label:<{wide}}" + "".join(f"{cells.get(n, ''):>18}" for n in lengths)
+    yield from _reasons(rows)
     yield f"\n{HOLLOW} unstable: never ranked. {CONTROL}: the {LIMIT} once more; what differs no more than that is chance."
+
+
+def _reasons(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Why points have no figures, and where two ways of measuring disagree: each reason once, with those it is of."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for one in latest(rows).values():
+        if one["status"] not in MEASURED:
+            said.setdefault((one["status"], one.get("reason", "")), []).append(one["variant"])
+        if one.get("note"):
+            said.setdefault(("note", one["note"]), []).append(one["variant"])
+    if said:
+        yield ""
+    for (status, reason), labels in said.items():
+        yield f"{status}: {', '.join(dict.fromkeys(labels))}: {reason}"
 
 
 def _cell(one: Mapping[str, Any]) -> str:
     if one["status"] not in MEASURED:
         return str(one["status"])
     extra = f"{one['extra_bytes'] / MIB:.1f}" if one.get("extra_bytes") is not None else "–"
-    time = f"{one['latency_ms']:.2f} ms" if one["variant"] == LIMIT else f"{one['median_of_ratios']:.2f}"
+    by_limit = one["variant"] != LIMIT and "median_of_ratios" in one
+    time = f"{one['median_of_ratios']:.2f}" if by_limit else f"{one['latency_ms']:.2f} ms"
     return f"{HOLLOW if one['status'] == UNSTABLE else ''}{time} {extra:>8}"
 
 

@@ -6,7 +6,8 @@ other, so that the ratio of two of them is that of pairs. Raw samples are kept.
 
 import gc
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
@@ -16,6 +17,7 @@ from scipy.stats import mannwhitneyu
 
 from relpos.perf.point import CONTROL, LIMIT
 
+Clock = Callable[[Callable[[], object]], float]
 Fresh = Callable[[int], Callable[[], object]]  # round → a call with everything bound, on inputs of that round
 SPREAD = 0.05  # of the median: more median absolute deviation than that is noise, not a figure
 DRIFT = 0.01  # probability below which two halves of a run are not of one kind
@@ -26,10 +28,14 @@ FLUSH_BYTES = 256 * 2**20
 
 @dataclass
 class Timed:
-    """Samples of one variant in ms, in the order of the rounds; warm_ms is the first call after the one that warmed it up."""
+    """Samples of one variant in ms, in the order of the rounds; warm_ms is the first call after the one that warmed it up.
+
+    error   what a call raised; nothing is timed from then on
+    """
 
     warm_ms: float
     samples_ms: list[float] = field(default_factory=list)
+    error: Exception | None = None
 
     @property
     def median_ms(self) -> float:
@@ -52,43 +58,62 @@ class Timed:
 
 
 def interleaved(
-    calls: Mapping[str, Fresh],
-    *,
-    rounds: int,
-    seed: int,
-    device: str = "cpu",
-    most_ms: float = float("inf"),
-    progress: Callable[[int], None] = lambda number: None,
-    interrupted: Callable[[], bool] = lambda: False,
+    calls: Mapping[str, Fresh], *, rounds: int, seed: int, device: str = "cpu", most_ms: float = float("inf")
 ) -> dict[str, Timed]:
     """Samples by label: every variant is warmed, then each round has all of them in an order of its own.
 
-    A variant whose warm call takes longer than `most_ms` gets no rounds: its samples stay empty.
+    A variant whose warm call takes longer than `most_ms` gets no rounds: its samples stay empty. One that raises drops out.
     """
     clock = _cuda_ms if device.startswith("cuda") else _cpu_ms
-    found = {label: Timed(_warmed(fresh, clock)) for label, fresh in calls.items()}
-    racing = [label for label in calls if found[label].warm_ms <= most_ms]
+    found = {label: _warmed(fresh, clock) for label, fresh in calls.items()}
     order = np.random.default_rng(seed)
-    collecting = gc.isenabled()
+    with _collecting_between():
+        for number in range(rounds):
+            for label in order.permutation([name for name, one in found.items() if one.error is None]):
+                if found[label].warm_ms <= most_ms:
+                    _sample(found[label], calls[label], number, clock)
+            gc.collect()
+    return found
+
+
+@contextmanager
+def _collecting_between() -> Iterator[None]:
+    """No collection while a call is timed; what was there before is not looked through again and again in between."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()
     gc.disable()
     try:
-        for number in range(rounds):
-            for label in order.permutation(racing):
-                found[label].samples_ms.append(clock(calls[label](number)))
-            gc.collect()
-            progress(number)
-            if interrupted():
-                break
+        yield
     finally:
-        if collecting:
+        gc.unfreeze()
+        if enabled:
             gc.enable()
-    return found
+
+
+def _warmed(fresh: Fresh, clock: Clock) -> Timed:
+    try:
+        clock(fresh(0))
+        return Timed(clock(fresh(0)))
+    except Exception as error:  # noqa: BLE001 - of its row alone, and the others go on
+        return Timed(0.0, error=error)
+
+
+def _sample(one: Timed, fresh: Fresh, number: int, clock: Clock) -> None:
+    try:
+        one.samples_ms.append(clock(fresh(number)))
+    except Exception as error:  # noqa: BLE001 - as above
+        one.error = error
+
+
+def ratios(timed: Mapping[str, Timed], label: str, to: str = LIMIT) -> list[float]:
+    """Against the limit, round by round."""
+    return [a / b for a, b in zip(timed[label].samples_ms, timed[to].samples_ms, strict=True)]
 
 
 def ratio(timed: Mapping[str, Timed], label: str, to: str = LIMIT) -> tuple[float, float]:
     """Against the limit: the ratio of minima and the median of the ratios round by round."""
-    ours, theirs = timed[label].samples_ms, timed[to].samples_ms
-    return min(ours) / min(theirs), statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    return min(timed[label].samples_ms) / min(timed[to].samples_ms), statistics.median(ratios(timed, label, to))
 
 
 def floor(timed: Mapping[str, Timed]) -> tuple[float, float]:
@@ -105,11 +130,6 @@ def resolution_ns() -> float:
             now = TIMER()
         steps.append(now - start)
     return min(steps)
-
-
-def _warmed(fresh: Fresh, clock: Callable[[Callable[[], object]], float]) -> float:
-    clock(fresh(0))
-    return clock(fresh(0))
 
 
 def _cpu_ms(call: Callable[[], object]) -> float:

@@ -1,5 +1,7 @@
 """Which variants are measured: those with a certificate of the present judge and definition, or judged on the spot."""
 
+import hashlib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from relpos.conformance.verdict import CONFORMS
 from relpos.perf.point import Variant
 from relpos.spec.registry import settings_class
 
+IMPLS = Path(__file__).resolve().parent.parent / "impls"
 CERTIFICATES = Path(__file__).resolve().parent.parent / "conformance" / "certificates"
 
 
@@ -20,7 +23,7 @@ def built_in(scheme: str | None = None, wanted: tuple[str, ...] = ()) -> list[Va
     """Variants that ship with relpos, of one scheme or all, or those named ("alibi/toeplitz" or "toeplitz")."""
     if scheme is not None:
         settings_class(scheme)
-    found = [Variant(label=label, spec=spec, scheme=label.split("/")[0]) for label, spec in builtins(scheme).items()]
+    found = [_built_in(label, spec) for label, spec in builtins(scheme).items()]
     if not wanted:
         return found
     chosen = [v for v in found if v.label in wanted or v.label.split("/")[1] in wanted]
@@ -29,6 +32,39 @@ def built_in(scheme: str | None = None, wanted: tuple[str, ...] = ()) -> list[Va
         there = ", ".join(v.label for v in found)
         raise UsageError(f"--variant: there is no {' and no '.join(map(repr, missing))}; there are {there}.")
     return chosen
+
+
+def _built_in(label: str, spec: str) -> Variant:
+    return Variant(label=label, spec=spec, scheme=label.split("/")[0], source=source_of(spec))
+
+
+def strangers(spec: str, scheme: str, claims: dict[str, Any], settings: dict[str, Any]) -> Variant:
+    """An implementation from elsewhere: "my_kernels:alibi" or "path/to/my_kernels.py:alibi"."""
+    place, _, name = spec.rpartition(":")
+    label = f"{scheme}/{Path(place).stem if place.endswith('.py') else place}:{name}"
+    given = tuple(settings.items())
+    return Variant(label=label, spec=spec, scheme=scheme, claims=tuple(claims.items()), settings=given, origin="yours",
+                   source=source_of(spec))  # fmt: skip
+
+
+def source_of(spec: str) -> str:
+    """Hash of the file that an implementation lives in, and of what ours share if it is one of them; empty where there is none.
+
+    Nothing of it is imported: what is measured may do anything at import.
+    """
+    place = spec.rpartition(":")[0]
+    if place.endswith(".py"):
+        files = [Path(place)]
+    else:
+        try:
+            found = find_spec(place)
+        except (ImportError, ValueError):
+            found = None
+        files = [Path(found.origin)] if found is not None and found.origin else []
+    if place.startswith("relpos.impls."):
+        files += sorted(IMPLS.glob("_*.py"))
+    texts = [path.read_bytes() for path in files if path.is_file()]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:12] if texts else ""
 
 
 def gate(variant: Variant) -> str:

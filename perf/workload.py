@@ -6,8 +6,7 @@ judge binds them, so that nothing but the implementation and the attention aroun
 """
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,47 +16,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from relpos.conformance.binding import Provider
 from relpos.conformance.calling import Instance, matched_parameters, own_parameters
-from relpos.conformance.loading import load
-from relpos.conformance.plan import Inputs, Plan
-from relpos.conformance.plan import inputs as built
-from relpos.conformance.precision import torch_dtype
-from relpos.conformance.subject import Subject, plug_in
+from relpos.perf.data import Call, Data, moded
+from relpos.perf.plugging import Unsupported, inputs_of, subject_of
 from relpos.perf.point import Shape, Variant
-from relpos.perf.settings import measured_settings, window
+from relpos.perf.settings import measured_settings
 from relpos.spec.attention import default_scale
-
-Call = Callable[[], Tensor]
-TIMED = ("causal", "dtype", "device", "scale")  # what is given of the options that an implementation has
-
-
-class Unsupported(Exception):
-    """A variant cannot be had at a shape: the reason, in words for the row."""
-
-
-class Data:
-    """q, k, v of one round, shared by all variants of a shape, and the cotangent of the output."""
-
-    def __init__(self, shape: Shape, seed: int) -> None:
-        drawn = torch.Generator().manual_seed(seed)
-        dtype, B, H, D = torch_dtype(shape.dtype), shape.batch, shape.heads, shape.head_dim
-
-        def normal(length: int) -> Tensor:
-            return torch.randn(B, H, length, D, generator=drawn).to(shape.device, dtype)
-
-        self.q, self.k, self.v = normal(shape.query_length), normal(shape.key_length), normal(shape.key_length)
-        self.cotangent = normal(shape.query_length)
-
-    def leaves(self, *, differentiable: bool) -> dict[str, Tensor]:
-        """The inputs as fresh leaves, so that gradients of one call are not those of another."""
-        return {name: getattr(self, name).detach().requires_grad_(differentiable) for name in ("q", "k", "v")}
-
-
-def limit(shape: Shape, data: Data, *, backward: bool = True) -> Call:
-    """The same attention without any position scheme; without `backward`, only what precedes it."""
-    leaves = data.leaves(differentiable=shape.mode == "forward_backward")
-    causal = shape.causal and shape.mode != "decode"
-    call = lambda: scaled_dot_product_attention(**_named(leaves), is_causal=causal)  # noqa: E731
-    return _moded(shape, data, leaves, call) if backward else call
 
 
 class Workload:
@@ -66,8 +29,8 @@ class Workload:
     def __init__(self, variant: Variant, shape: Shape) -> None:
         self.shape, self.variant = shape, variant
         self.settings = measured_settings(variant.scheme, shape, dict(variant.settings))
-        self.subject = _subject(variant, shape, self.settings)
-        self.given = _inputs(self.subject, shape, self.settings)
+        self.subject = subject_of(variant, shape, self.settings)
+        self.given = inputs_of(self.subject, shape, self.settings)
         self.instance = Instance(self.subject, self.given)
         if self.subject.owns_parameters and self.given.params:
             own_parameters(self.instance.target, self.given, self.subject)
@@ -81,7 +44,7 @@ class Workload:
     def call(self, data: Data) -> Call:
         """One call on these inputs, everything bound; in mode forward_backward with the gradients of all inputs."""
         call, leaves = self._prepared(data)
-        return _moded(self.shape, data, leaves, call)
+        return moded(self.shape, data, leaves, call)
 
     def recorded(self, data: Data) -> Call:
         """The forward half of a call in mode forward_backward."""
@@ -193,46 +156,6 @@ class Workload:
         return {theirs: tokens[ours] for theirs, ours in names.items() if ours in tokens}
 
 
-def _subject(variant: Variant, shape: Shape, settings: dict[str, Any]) -> Subject:
-    target = load(variant.spec)
-    plain = plug_in(target, spec=variant.spec, scheme=variant.scheme, given=settings, claims=dict(variant.claims))
-    if shape.dtype not in plain.dtypes:
-        raise Unsupported(f"{shape.dtype} is not claimed")
-    if plain.kind == "resizer":
-        raise Unsupported("it resizes tables")
-    card = replace(plain.card, binds=tuple(name for name in plain.card.binds if plain.card.rename.get(name, name) in TIMED))
-    found = plug_in(target, spec=variant.spec, scheme=variant.scheme, given=settings, claims={**dict(variant.claims),
-                    "binds": card.binds})  # fmt: skip
-    if shape.mode == "decode" and found.kind != "decoder" and found.positions == "contiguous" and found.card.corner is None:
-        raise Unsupported("it cannot be told where a lone query lies")
-    return _able(found, shape)
-
-
-def _able(subject: Subject, shape: Shape) -> Subject:
-    if subject.on_grid and (shape.causal or shape.mode == "decode"):
-        raise Unsupported("positions have several axes: nothing is causal, nothing is decoded")
-    flagged = "causal" in subject.asks or subject.level != "attention" or subject.card.softmax == "causal"
-    if subject.card.softmax == "causal" and not shape.causal and shape.mode != "decode":
-        raise Unsupported("it is right under a causal softmax only")
-    if shape.causal and not flagged and subject.kind != "decoder":
-        raise Unsupported("it has no causal flag")
-    return subject
-
-
-def _inputs(subject: Subject, shape: Shape, settings: dict[str, Any]) -> Inputs:
-    """Positions, settings and learned tensors; q, k and v are handed in as tensors later."""
-    grid = window(shape.key_length - getattr(subject.cls, "special", 0)) if subject.on_grid else None
-    plan = Plan(
-        settings=settings, dtype=shape.dtype, batch=shape.batch, heads=shape.heads, head_dim=shape.head_dim, grid=grid, seed=1,
-        query_length=shape.query_length, key_length=shape.key_length, offset=shape.key_length - shape.query_length,
-        causal=shape.causal and shape.mode != "decode",
-    )  # fmt: skip
-    q, k = (np.broadcast_to(0.0, (shape.batch, shape.heads, n, shape.head_dim)) for n in (plan.query_length, plan.key_length))
-    if subject.form == "embedding" and subject.level == "contribution":
-        q = k = np.broadcast_to(0.0, (shape.batch, 1, plan.key_length, shape.heads * shape.head_dim))
-    return built(plan.but(batch=1, heads=1, head_dim=1), subject.scheme).but(plan=plan, q=q, k=k, v=k)
-
-
 def _future(shape: Shape) -> Tensor | None:
     if not shape.causal or shape.mode == "decode":
         return None
@@ -241,23 +164,3 @@ def _future(shape: Shape) -> Tensor | None:
 
 def _hide(scores: Tensor, hidden: Tensor | None) -> Tensor:
     return scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
-
-
-def _named(leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {"query": leaves["q"], "key": leaves["k"], "value": leaves["v"]}
-
-
-def _moded(shape: Shape, data: Data, leaves: Mapping[str, Any], call: Call) -> Call:
-    """With gradients of all that is differentiable, or without recording any."""
-    if shape.mode != "forward_backward":
-        return torch.no_grad()(call)
-    learned = [leaf for leaf in leaves.values() if isinstance(leaf, Tensor)]
-
-    def both() -> Tensor:
-        for leaf in learned:
-            leaf.grad = None
-        out = call()
-        out.backward(data.cotangent)
-        return out.detach()
-
-    return both

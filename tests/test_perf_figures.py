@@ -118,7 +118,7 @@ def test_memory_that_outgrows_its_claim_is_said():
 
 def measured(samples, status=OK, machine="m1", length=512):
     variant = Variant(label="alibi/toeplitz", spec="", scheme="alibi")
-    return row({"run": "r", "machine": machine}, variant, Shape(key_length=length), status, samples_ms=list(samples))
+    return row({"run": "r", "machine": machine}, variant, Shape(key_length=length), status, ratios=list(samples))
 
 
 def spread(middle, seed=0):

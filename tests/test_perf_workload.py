@@ -4,12 +4,14 @@ import pytest
 import torch
 
 from relpos.conformance.builtins import builtins
+from relpos.perf.data import Data, limit
 from relpos.perf.measuring import Options, measure
 from relpos.perf.memory import footprint, kept_for_backward
+from relpos.perf.plugging import Unsupported
 from relpos.perf.point import Shape, Variant
 from relpos.perf.rows import MEASURED, UNSUPPORTED
 from relpos.perf.settings import measured_settings, window
-from relpos.perf.workload import Data, Unsupported, Workload, limit
+from relpos.perf.workload import Workload
 
 SMALL = Shape(key_length=36, heads=4, head_dim=8)
 ONCE = Options(rounds=1, threads=1)
