@@ -55,8 +55,9 @@ def peers(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none")
 def perf(session: nox.Session) -> None:
-    """Measure memory and latency over L (installs the extra `perf`): nox -s perf -- --scheme alibi"""
-    session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[perf]", *STRICT, external=True)
+    """Measure memory and latency over L beside attention without positions: nox -s perf -- --scheme alibi [--peers]"""
+    if "--peers" in session.posargs:
+        session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[peers]", *STRICT, external=True)
     session.chdir(session.invoked_from)
     session.run(PYTHON, "-m", "relpos", "perf", *session.posargs, external=True)
 
@@ -82,7 +83,7 @@ def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""
     stamp, wanted = PYTHON.parents[1] / "installed", fingerprint()
     if not any(HERE.glob("build/__editable__.*")) or not stamp.exists() or stamp.read_text() != wanted:
-        session.install("-c", "constraints.txt", "-e", ".[test,plots]", "--group", "dev", *STRICT)
+        session.install("-c", "constraints.txt", "-e", ".[test,plots,perf]", "--group", "dev", *STRICT)
         stamp.write_text(wanted)
 
 

@@ -69,6 +69,7 @@ def _measured(row: Mapping[str, Any]) -> bool:
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any], drawn: np.random.Generator) -> Change:
     a, b = np.array(old["ratios"]), np.array(new["ratios"])
-    ratios = [np.median(drawn.choice(b, len(b))) / np.median(drawn.choice(a, len(a))) for _ in range(RESAMPLED)]
+    now, before = (np.median(drawn.choice(x, (RESAMPLED, len(x))), axis=1) for x in (b, a))
+    ratios = now / before
     low, high = np.percentile(ratios, [2.5, 97.5])
     return Change(new, float(np.median(b) / np.median(a)), float(low), float(high))

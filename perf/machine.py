@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def run_facts() -> dict[str, Any]:
     commit = _git(here, "rev-parse", "--short=12", "HEAD")
     return {
         "version": relpos.__version__,
+        "date": datetime.now(UTC).date().isoformat(),
         "commit": commit or "none",
         "dirty": bool(_git(here, "status", "--porcelain", "--untracked-files=no")),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else 0.0,

@@ -23,7 +23,8 @@ class Layer:
         fused = torch.stack([q, k, v], dim=3).transpose(1, 2).flatten(2)  # [B, L, H, 3, D]
         made = H, D, q.dtype
         if made not in self.models:
-            self.models[made] = _model(H, D, fused)
+            with torch.inference_mode(False):  # what is kept outlives a call under it
+                self.models[made] = _model(H, D, fused)
         model = self.models[made]
         model.h[0].fused = fused
         out = model(inputs_embeds=q.new_zeros(B, L, H * D), use_cache=False).last_hidden_state
