@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from perf_rows import GROWTHS, pretended
 from relpos.perf import timing
 from relpos.perf.compare import NOTHING, SLOWER, OtherMachine, changes, exit_code
+from relpos.perf.growth import growth_lines, growths
 from relpos.perf.point import CONTROL, LIMIT, Shape, Variant
 from relpos.perf.rows import OK, OOM, row
 from relpos.perf.scaling import against_claim, claimed_exponent, fit
@@ -145,3 +147,29 @@ def test_nothing_measured_in_both_exits_with_six():
 def test_two_machines_are_never_compared():
     with pytest.raises(OtherMachine, match="machines m1 and m2"):
         changes([measured(spread(1.0))], [measured(spread(1.0), machine="m2")], seed=0)
+
+
+def test_who_raises_in_a_round_drops_out_alone(clock):
+    def fresh(number):
+        if number == 2:
+            raise RuntimeError("can't allocate memory")
+        return clock(1.0)(number)
+
+    timed = interleaved({LIMIT: clock(1.0), "frail": fresh}, rounds=4, seed=0)
+    assert len(timed[LIMIT].samples_ms) == 4 and "allocate" in str(timed["frail"].error)
+
+
+def test_growth_of_every_variant_is_a_row_and_a_line():
+    rows = [*pretended(), measured(spread(1.0), length=64, machine="a1b2c3d4")]
+    found = growths(rows)
+    assert len(found) == 2 * 2 * (len(GROWTHS) - 1) - 2, "deberta has three lengths where causal"
+    (bias,) = [g for g in found if (g["variant"], g["metric"], g["causal"]) == ("alibi/bias", "peak_bytes", True)]
+    assert bias["growth"] == "quadratic" and 1.9 < bias["p"] < 2.1
+    lines = list(growth_lines(found))
+    assert any(line.startswith("alibi/toeplitz (forward, causal, float32) peak memory: p = 1.00") for line in lines)
+
+
+def test_memory_that_outgrows_its_card_is_said_in_its_row():
+    rows = [one | {"claimed_memory": "H*Lq"} if one["variant"] == "alibi/bias" else one for one in pretended()]
+    said = {g["note"] for g in growths(rows) if g["variant"] == "alibi/bias" and g["metric"] == "peak_bytes"}
+    assert len(said) == 1 and "the card claims H*Lq" in said.pop()

@@ -2,10 +2,13 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
-from relpos.perf.isolated import measure_isolated
+from relpos.conformance.builtins import builtins
+from relpos.perf.estimate import estimate_s, in_words
+from relpos.perf.isolated import measure_isolated, resident_isolated
 from relpos.perf.measuring import Options
 from relpos.perf.point import THE_CONTROL, THE_LIMIT, Shape, Variant
 from relpos.perf.rows import NOT_CERTIFIED, OK, OOM, TOO_SLOW, read
@@ -121,3 +124,65 @@ def test_a_variant_that_dies_takes_nobody_with_it(by, status, words):
     found = {v.label: (s, figures) for v, s, figures in measure_isolated(Shape(), [FAST, SLOW, OTHER], Options(), by=by)}
     assert found["alibi/slow"][0] == status and words in found["alibi/slow"][1]["reason"]
     assert found["alibi/fast"][0] == found["t5/only"][0] == OK
+
+
+def test_what_has_changed_since_is_measured_again(tmp_path):
+    path, asked = tmp_path / "rows.jsonl", []
+
+    def measure(shape, variants, options):
+        asked.append([v.label for v in variants])
+        return pretended(shape, variants, options)
+
+    sweep = Sweep(lengths=(512,), directions=(False,))
+    run(sweep, [FAST, SLOW], Options(), path, FACTS, refused={}, measure=measure)
+    run(sweep, [FAST, replace(SLOW, source="another")], Options(), path, FACTS, refused={}, measure=measure)
+    assert asked == [["alibi/fast", "alibi/slow"], ["alibi/slow"]]
+
+
+def test_memory_is_checked_in_a_fresh_process_at_the_greatest_length_and_a_difference_is_said(tmp_path):
+    path, asked = tmp_path / "rows.jsonl", []
+
+    def measure(shape, variants, options):
+        return [(v, s, {**figures, "peak_bytes": 100 * 2**20}) for v, s, figures in pretended(shape, variants, options)]
+
+    def resident(shape, variant, options):
+        asked.append((variant.label, shape.key_length))
+        return 110 * 2**20 if variant is FAST else 200 * 2**20
+
+    sweep = Sweep(lengths=(512, 1024), directions=(False,))
+    run(sweep, [FAST, OTHER], Options(), path, FACTS, refused={}, measure=measure, resident=resident)
+    assert asked == [("limit", 1024), ("alibi/fast", 1024), ("t5/only", 1024)]
+    rows = {r["variant"]: r for r in read(path) if r["key_length"] == 1024}
+    assert rows["alibi/fast"]["resident_bytes"] == 110 * 2**20 and "note" not in rows["alibi/fast"]
+    assert rows["t5/only"]["note"] == "allocations add up to 100.0 MiB, a fresh process grew by 200.0"
+
+
+def test_a_fresh_process_sees_the_matrix_that_a_formed_bias_takes():
+    label = "alibi/bias"
+    formed = Variant(label=label, spec=builtins("alibi")[label], scheme="alibi")
+    shape = Shape(key_length=1024)
+    grown = resident_isolated(shape, formed, Options(threads=1))
+    assert grown is None or grown > 8 * 1024 * 1024 * 4
+
+
+def test_where_not_even_the_limit_can_be_had_every_row_says_so():
+    found = measure_isolated(Shape(), [FAST], Options(), by=dies_at_once)
+    assert [(v.label, status) for v, status, _ in found] == [("limit", OOM), ("control", OOM), ("alibi/fast", OOM)]
+    assert all("before any variant was called" in figures["reason"] for _, _, figures in found)
+
+
+def dies_at_once(shape, variants, options, note):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_variant_of_earlier_rows_stands_for_its_scheme_again():
+    chosen = representatives([SLOW, FAST, OTHER], measure=pretended, known=frozenset({"alibi/slow"}))
+    assert [v.label for v in chosen] == ["alibi/slow", "t5/only"]
+
+
+def test_an_estimate_grows_with_all_that_is_measured():
+    few, more = Sweep(lengths=(512,)), Sweep(lengths=(512, 4096))
+    base = estimate_s(few.shapes(), 2, Options(), 2.0)
+    assert base < estimate_s(few.shapes(), 20, Options(), 2.0) and base < estimate_s(more.shapes(), 2, Options(), 2.0)
+    assert base + 40 == estimate_s(few.shapes(), 2, Options(), 2.0, alone=10)
+    assert (in_words(61.0), in_words(600.0)) == ("about 61 s", "about 10 min")

@@ -3,6 +3,7 @@
 A library's own attention, fed with q, k and v in place of projections; whatever it builds once per model is built once.
 """
 
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +16,9 @@ def peers(scheme: str | None = None) -> tuple[list[Variant], dict[str, str]]:
     missing: dict[str, str] = {}
     for name in sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem != "__init__"):
         try:
-            found += import_module(f"relpos.perf.peers.{name}").PEERS
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about how they are written, which is nobody's business here
+                found += import_module(f"relpos.perf.peers.{name}").PEERS
         except ModuleNotFoundError as error:
             package = (error.name or "").partition(".")[0]
             if package == "relpos":

@@ -4,10 +4,13 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
+from loguru import logger  # type: ignore[import-not-found]
 from x_transformers.x_transformers import AttentionLayers, RotaryEmbedding  # type: ignore[import-not-found]
 
 from relpos.conformance.peers.x_transformers_t5 import Given
 from relpos.perf.point import Variant
+
+logger.disable("x_transformers")  # it has advice at every small width that the judge tries
 
 
 class Layer:
