@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar, nnls
 
-COARSE = np.arange(0.0, 3.01, 0.25)  # exponents; the best of them is then refined between its neighbours
+EXPONENTS = np.linspace(0.0, 3.25, 651)  # all that are tried
+DEGENERATE = 1e-9  # of a determinant: two columns that are one
 RESAMPLED = 400
 LOW, HIGH = 2.5, 97.5  # percent: the 95 % interval
 FLAT = 1.05  # over all lengths: what grows by less is constant
@@ -40,32 +40,35 @@ def fit(lengths: Sequence[int], samples: Sequence[Sequence[float]], *, seed: int
     L = np.array(lengths, dtype=np.float64)
     if len(np.unique(L)) < FEWEST:
         return None
-    medians = np.array([np.median(s) for s in samples])
-    a, b, p, residual = _fitted(L, medians)
-    drawn, exponents = np.random.default_rng(seed), []
-    if max(len(s) for s in samples) > 1:
-        for _ in range(RESAMPLED):
-            again = np.array([np.median(drawn.choice(s, len(s))) for s in map(np.asarray, samples)])
-            exponents.append(_fitted(L, again)[2])
-    low, high = np.percentile(exponents, [LOW, HIGH]) if exponents else (p, p)
-    return Fit(a, b, p, float(low), float(high), residual)
+    drawn, resampled = np.random.default_rng(seed), RESAMPLED if max(len(s) for s in samples) > 1 else 0
+    again = [np.median(drawn.choice(s, (resampled, len(s))), axis=1) for s in map(np.asarray, samples)]
+    y = np.array([np.median(s) for s in samples])
+    a, b, p = _fitted(L, np.vstack([y, np.stack(again, axis=1)]))
+    low, high = np.percentile(p[1:], [LOW, HIGH]) if resampled else (p[0], p[0])
+    residual = float(np.max(np.abs((a[0] + b[0] * L ** p[0]) / y - 1)))
+    return Fit(float(a[0]), float(b[0]), float(p[0]), float(low), float(high), residual)
 
 
-def _fitted(L: np.ndarray, y: np.ndarray) -> tuple[float, float, float, float]:
-    """Relative least squares: a thousandth matters as much at short lengths as at long ones; a and b are not negative."""
-    if y.max() < FLAT * y.min():  # then any exponent fits with a b that is nothing
-        return float(np.median(y)), 0.0, 0.0, float(np.max(np.abs(np.median(y) / y - 1)))
-    scaled = L / L.max()
+def _fitted(L: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """a, b and p of every row of y [rows, lengths], a and b not negative.
 
-    def solved(p: float) -> tuple[np.ndarray, float]:
-        return nnls(np.stack([1 / y, scaled**p / y], axis=1), np.ones(len(y)))
-
-    start = min(COARSE, key=lambda p: solved(p)[1])
-    around = (max(start - COARSE[1], 0.0), start + COARSE[1])
-    p = float(minimize_scalar(lambda p: solved(p)[1], bounds=around, method="bounded", options={"xatol": 1e-3}).x)
-    a, b = solved(p)[0] / np.array([1.0, L.max() ** p])
-    residual = float(np.max(np.abs((a + b * L**p) / y - 1)))
-    return float(a), float(b), float(p), residual
+    Relative least squares: a thousandth matters as much at short lengths as at long ones. For each exponent tried, a and b
+    solve the normal equations; where one of them would be negative it is 0 and the other is fitted alone.
+    """
+    s = (L / L.max()) ** EXPONENTS[:, None]  # [exponents, lengths]
+    one, w = np.ones_like(s), 1 / y
+    A, d = (w**2) @ one.T, w @ one.T
+    B, C, e = (w**2) @ s.T, (w**2) @ (s**2).T, w @ s.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        det = A * C - B**2
+        a, b = (d * C - e * B) / det, (A * e - B * d) / det
+    alone = ~(det > DEGENERATE * A * C) | (b < 0)  # L^0 is the intercept once more
+    a, b = np.where(alone, d / A, a), np.where(alone, 0.0, b)
+    a, b = np.where(a < 0, 0.0, a), np.where(a < 0, e / C, b)
+    best = np.argmax(a * d + b * e, axis=1)  # what the fit explains: the rest is the squared error
+    best[y.max(axis=1) < FLAT * y.min(axis=1)] = 0  # then any exponent fits with a b that is nothing
+    row, p = np.arange(len(y)), EXPONENTS[best]
+    return a[row, best], b[row, best] / L.max() ** p, p
 
 
 def claimed_exponent(claim: str) -> float:

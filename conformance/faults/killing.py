@@ -14,8 +14,7 @@ from relpos.conformance.laws import law
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.planting import plant
-from relpos.conformance.runner import FAIL, replay
-from relpos.conformance.searching import private_storage
+from relpos.conformance.runner import FAIL, private_storage, replay
 from relpos.conformance.subject import Subject
 
 
