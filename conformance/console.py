@@ -87,7 +87,9 @@ def show_ending(out: Console, verdict: Verdict) -> None:
     if verdict.unjudged:
         _labelled(out, "  …", f"not judged, it ended before: {', '.join(verdict.unjudged)}", style="dim")
     judged = sum(r.verdict in JUDGED for r in verdict.results)
-    out.print(Text(f"{_count(judged, 'law')}, {_examples(verdict)} inputs, {verdict.seconds:.0f} s", style="dim"))
+    out.print(
+        Text(f"{_count(judged, 'law')}, {sum(r.inputs for r in verdict.results)} inputs, {verdict.seconds:.0f} s", style="dim")
+    )
     out.print(Text(_closing(verdict), style=STYLES.get(verdict.word, "red bold")))
     for line in diagnosis_lines(verdict.diagnosis, verdict.elsewhere, verdict.passes_if, verdict.subject.scheme):
         out.print(Text(line))
@@ -204,10 +206,6 @@ def _labelled(out: Console, label: str, text: str, *, style: str = "yellow") -> 
     table.add_column(ratio=1)
     table.add_row(Text(label, style=style), Text(text, style="dim" if style == "dim" else ""))
     out.print(table)
-
-
-def _examples(verdict: Verdict) -> int:
-    return sum(r.inputs for r in verdict.results)
 
 
 def _count(number: int, noun: str) -> str:

@@ -52,6 +52,11 @@ class Choices:
         return st.fixed_dictionaries(how)
 
 
+def tied(subject: Subject) -> bool:
+    """Whether an instance is built for one input."""
+    return bool(_built_with(subject) & TIED)
+
+
 def unders(subject: Subject) -> tuple[str, ...]:
     """The modes of a call that are claimed, besides the plain one."""
     if subject.arrays != "torch":
@@ -93,7 +98,7 @@ def nearby(draw: st.DrawFn, subject: Subject, before: Plan) -> Plan:
     kinds += ["dtype"] if other_dtypes(subject, before.dtype) else []
     kinds += ["setting"] if subject.built_with is None and set(subject.free) - set(SIZES) else []
     kind = draw(st.sampled_from(kinds))
-    if kind == "content" or _built_with(subject) & TIED:
+    if kind == "content" or tied(subject):
         return before.but(seed=before.seed + 1)
     if kind == "dtype":
         return before.but(dtype=draw(st.sampled_from(other_dtypes(subject, before.dtype))))
@@ -105,7 +110,7 @@ def nearby(draw: st.DrawFn, subject: Subject, before: Plan) -> Plan:
 @st.composite
 def others(draw: st.DrawFn, subject: Subject, base: Plan) -> Plan:
     """Any other call that the instance can take."""
-    if _built_with(subject) & TIED:
+    if tied(subject):
         return draw(nearby(subject, base))
     if subject.built_with is None and draw(st.booleans()):
         return draw(plans(subject, contents=("normal",)))
@@ -127,7 +132,7 @@ def _within(subject: Subject, plan: Plan, like: Plan) -> Plan:
 
 def moved_on(subject: Subject, plan: Plan, step: int, along: int = 0) -> Plan:
     """The same sizes at other positions: queries by a step, keys by another where they need not go together."""
-    if _built_with(subject) & TIED:
+    if tied(subject):
         return plan
     if plan.query_positions is not None and plan.key_positions is not None:
         along = step if subject.one_length or subject.on_grid else along

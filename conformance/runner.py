@@ -64,15 +64,15 @@ def run_law(
             return _failed(law, walked, count, perf_counter() - started)
     if failure is None or shrink:
         # A drawn input is shrunk, so it tells more than a pinned one.
-        failure = drawn(law, subject, profile, seed_number, count, shrink) or failure
+        failure = drawn(law, subject, profile, seed_number, count, shrink=shrink) or failure
     if failure is not None and shrink and law.shorter is not None:
         # To shrink whole histories takes minutes: first the steps that do nothing go, then the sizes are shrunk.
         failure = _shortened(law, subject, failure, count)
-        again = drawn(law, subject, profile, seed_number, count, shrink, failure.plan.extra)
+        again = drawn(law, subject, profile, seed_number, count, shrink=shrink, extra=failure.plan.extra)
         failure = failure if again is None else _shortened(law, subject, again, count)
     elif failure is not None and shrink:
         # Sizes that were raised to differ shrink badly; if equal ones fail too, they fail smaller.
-        again = drawn(law, subject.but(spread=False), profile, seed_number, count, shrink)
+        again = drawn(law, subject.but(spread=False), profile, seed_number, count, shrink=shrink)
         failure = min(filter(None, (failure, again)), key=_weight)
     seconds = perf_counter() - started
     if failure is not None:

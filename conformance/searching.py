@@ -72,7 +72,15 @@ def _raised(error: Any) -> str:
 
 
 def drawn(
-    law: Law, subject: Subject, profile: Profile, number: int | None, count: Count, shrink: bool, extra: Any = None
+    law: Law,
+    subject: Subject,
+    profile: Profile,
+    number: int | None,
+    count: Count,
+    *,
+    shrink: bool,
+    climb: bool = True,
+    extra: Any = None,
 ) -> LawFailure | None:
     """The failure that Hypothesis finds; with `extra`, of the law's plans with these steps of a history."""
     tries = profile.inputs_for(law)
@@ -84,7 +92,7 @@ def drawn(
         derandomize=number is None,
         database=None,
         deadline=None,
-        phases=_phases(tries, shrink and (law.machine is None or extra is not None)),
+        phases=_phases(climb and tries >= CLIMBS_FROM, shrink and (law.machine is None or extra is not None)),
         suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.nested_given),
         report_multiple_bugs=False,
         print_blob=False,
@@ -129,10 +137,9 @@ def _where_it_fits(law: Law, subject: Subject, plan: Plan) -> float:
         return 0.0
 
 
-def _phases(tries: int, shrink: bool) -> tuple[Phase, ...]:
+def _phases(climb: bool, shrink: bool) -> tuple[Phase, ...]:
     """Climbing takes half of all inputs and stays near one of them: it pays where there are many."""
-    climb = (Phase.target,) if tries >= CLIMBS_FROM else ()
-    return (Phase.generate, *climb, *((Phase.shrink,) if shrink else ()))
+    return (Phase.generate, *((Phase.target,) if climb else ()), *((Phase.shrink,) if shrink else ()))
 
 
 @contextmanager

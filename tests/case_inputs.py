@@ -116,7 +116,7 @@ TRIANGLE = [[0, -1, -2], [-1, 0, -1], [-2, -1, 0]]
 ALIBI = (
     Value("B001", "alibi", [-1 / 16, -1 / 256, -1 / 4], {"num_heads": 3}, at((1,), (0,)), pick=first,
           got=[-0.1575, -0.0248, -0.0039]),
-    Value("B003", "alibi", SIX, {"num_heads": 6}, step(2), pick=first),
+    Value("B003", "alibi", SIX, {"num_heads": 6}, step(2), pick=first, faults=("slopes-next-power", "other-slopes-in-decode")),
     Value("B004", "alibi", SIX, {"num_heads": 6}, square(4), pick=lambda value: value[:, 1, 0]),
     Value("B005", "alibi", [*SIX[:4], 0, 0, 0, 0], {"num_heads": 8, "num_biased_heads": 4}, square(5),
           pick=lambda value: value[:, 1, 0]),
@@ -148,6 +148,7 @@ ALIBI = (
     Value("B151", "alibi", [0, -3, -4, -7], ONE_HEAD, at((0, 3, 4, 7), (*range(8),)), pick=lambda value: value[0, :, 0] * 256,
           got=[0, -3, -3, -6]),
     Under("B152", "alibi", "L22"),
+    Under("B154", "alibi", "L22"),
 )  # fmt: skip
 
 TABLES = (
@@ -155,7 +156,7 @@ TABLES = (
     Value("B008", "t5", [[17]], T5, at((0,), (1,)), got=[[0]]),
     Value("B008", "t5", [[9]], {**T5, "bidirectional": False}, at((9,), (0,)), got=[[8]]),
     Value("B025", "t5", np.zeros((2, 3)), {**T5, "cross_attention": True}, {"query_length": 2, "key_length": 3}),
-    Under("B027", "t5", "L4", T5, {**at((1, 2), (0, 1, 2)), "extra": {"calls": ()}}),
+    Under("B027", "t5", "L4"),
     Value("B029", "t5", [[1, 0]], T5, step(2), got=[[0, 0]]),
     Value("B030", "t5", [[14]], {**T5, "max_distance": 256}, at((130,), (0,)), got=[[15]]),
     Value("B031", "t5", [[0, 17, 18, 19]] * 3, {"num_heads": 3}, square(4), pick=lambda value: value[:, 0]),
@@ -216,7 +217,8 @@ CONTENT = (
     Value("B137", "none", [7, 7], {}, {**EMPTY, "query_length": 1, "key_length": 2}, level="attention",
           but={"mask": [[True, False]], "v": [[7.0, 7.0], [np.nan, np.nan]]}, pick=lambda value: value[0, 0, 0],
           faults=("poisoned-values",)),
-    Under("B140", "none", "L25", {}, {**square(33), "heads": 2, "mask": "random", "extra": {"storage": "expanded"}}),
+    Under("B140", "none", "L25", {}, {**square(33), "heads": 2, "mask": "random", "extra": {"storage": "expanded"}},
+          faults=("strides-assumed-ragged",)),
     Value("B146", "none", [1 / 3, 1 / 3, 1 / 3, 0, 0], {}, {**EVEN, "query_length": 3, "key_length": 5, "offset": 2,
           "head_dim": 5}, but={"v": np.eye(5)}, **OUT, got=[1, 0, 0, 0, 0], faults=("top-left",)),
     Value("B146", "none", [1, 0, 0, 0, 0], {}, {**EVEN, "query_length": 3, "key_length": 5, "head_dim": 5},

@@ -64,7 +64,7 @@ ROTATIONS = (
           faults=("counted-in-dtype",)),
     Value("B116", "rope", [cos(1), sin(1)], TWO, {**LONE, "head_dim": 2}, but=UNIT, pick=row(0), got=[cos(2), sin(2)]),
     Under("B130", "rope", "L4", {**FOUR, "layout": "half"},
-          {**at((0, 1), (0, 1)), "heads": 1, "head_dim": 4, "extra": {"calls": ()}}, faults=("in-place",)),
+          {**at((0, 1), (0, 1)), "heads": 1, "head_dim": 4, "extra": {}}, faults=("in-place",)),
     Under("B130", "rope", "L20", {**FOUR, "layout": "half"},
           {**at((0, 1), (0, 1)), "heads": 1, "head_dim": 4, "extra": {"subset": 0}}, faults=("in-place-gradient",)),
     Under("B132", "rope", "L20", {**FOUR, "layout": "half"},

@@ -18,6 +18,7 @@ from relpos.conformance.faults.api import Fault, Planted
 from relpos.conformance.faults.cases import case, cases
 from relpos.conformance.faults.controls import CONTROLS
 from relpos.conformance.faults.registry import faults
+from relpos.conformance.history_steps import call
 from relpos.conformance.laws import law
 from relpos.conformance.plan import Inputs, Plan, inputs
 from relpos.conformance.planting import levels_of, plant
@@ -185,7 +186,7 @@ def test_the_law_fails_at_the_report_s_input(row, monkeypatch):
             continue
         plan = planned(row, row.plan)
         if row.calls:
-            plan = plan.but(extra={"calls": tuple(planned(row, call).to_json() for call in row.calls)})
+            plan = plan.but(extra={"steps": tuple(call(plan, planned(row, one)) for one in (row.plan, *row.calls))})
         if row.compiled:
             assert replay(law(row.law), subject, plan).verdict != FAIL, fault.name
             monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)

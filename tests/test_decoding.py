@@ -128,7 +128,7 @@ def test_poison_in_padding_is_looked_for():
     assert result.verdict == FAIL and "a huge finite value in keys that are hidden from every query" in result.reason
 
 
-def test_padding_that_is_not_hidden_is_seen_by_the_first_input():
+def test_padding_that_is_not_hidden_is_seen_by_a_pinned_input():
     from strangers_attention import plain
 
     def ignored(q, k, v, padding_mask):
@@ -136,7 +136,7 @@ def test_padding_that_is_not_hidden_is_seen_by_the_first_input():
         return plain(q, k, v)
 
     result = run_law(law("L7"), plugged(ignored, "none"), profile("smoke"), shrink=False)
-    assert result.verdict == FAIL and result.inputs == 1 and "which is hidden from it" in result.reason
+    assert result.verdict == FAIL and result.inputs <= 2 and "which is hidden from it" in result.reason
 
 
 def test_right_padding_passes():

@@ -140,15 +140,15 @@ def test_two_processes_come_to_the_same_rows(relpos, stand):
 
 def test_two_seeds_draw_different_inputs_and_one_seed_the_same():
     subject = plant("alibi", "contribution")
-    drawn = [[plan for plan, _ in drawn_until(law("L6"), subject, 20, seed)] for seed in (0, 1, 0)]
-    assert drawn[0] == drawn[2] and len(drawn[0]) == 20
-    assert sum(plan in drawn[1] for plan in drawn[0]) < 5  # Hypothesis begins with the simplest input, whatever the seed
+    drawn = [drawn_until(law("L6"), subject, PROFILES["default"], seed)[0] for seed in (0, 1, 0)]
+    assert drawn[0] == drawn[2] and len(drawn[0]) > 20
+    assert sum(plan in drawn[1] for plan in drawn[0]) < 10  # Hypothesis begins with the simplest input, whatever the seed
 
 
 def test_a_seed_draws_as_many_inputs_as_the_default_profile():
     cell = cells.cells("alibi", "last-key")[0]
     assert cell.tries == PROFILES["default"].inputs_for(law("L6"))
-    assert len(drawn_until(law("L6"), plant("alibi", "contribution"), cell.tries, 0)) == cell.tries
+    assert len(drawn_until(law("L6"), plant("alibi", "contribution"), PROFILES["default"], 0)[0]) == cell.tries
 
 
 def test_a_pinned_input_that_kills_counts_for_every_seed(relpos, stand, tried):

@@ -47,9 +47,9 @@ def nan_far_away(num_heads, query_positions, key_positions):
 
 
 @implements("alibi")
-def wrong_in_the_last_head(num_heads, query_positions, key_positions):
+def wrong_but_for_the_first_head(num_heads, query_positions, key_positions):
     found = strangers.penalty(num_heads, query_positions, key_positions).clone()
-    found[-1] *= 1.5
+    found[1:] *= 1.5
     return found
 
 
@@ -60,9 +60,9 @@ def wrong_far_out(num_heads, query_positions, key_positions):
 
 
 @implements("alibi")
-def raises_at_five_heads(num_heads, query_positions, key_positions):
-    if num_heads == 5:
-        raise IndexError("five")
+def raises_at_one_head(num_heads, query_positions, key_positions):
+    if num_heads == 1:
+        raise IndexError("one")
     return strangers.penalty(num_heads, query_positions, key_positions)
 
 
@@ -219,10 +219,10 @@ MUTANTS = [
     Mutant("allows a hundred times more", in_all(1600.0), sees(TINY_ERROR)),
     Mutant("allows nothing", in_all(0.0), quiet(ATTENTION)),
     Mutant("takes NaN for a number", compares(numbers_only), sees(nan_far_away)),
-    Mutant("looks at the first head only", compares(first_only), sees(wrong_in_the_last_head)),
+    Mutant("looks at the first head only", compares(first_only), sees(wrong_but_for_the_first_head)),
     Mutant("takes a refusal for a pass", takes_refusals, what_is_refused_is_no_pass),
     Mutant("leaves out pinned inputs", skips("_pinned"), sees(wrong_far_out)),
-    Mutant("leaves out drawn inputs", skips("drawn"), sees(raises_at_five_heads)),
+    Mutant("leaves out drawn inputs", skips("drawn"), sees(raises_at_one_head)),
     Mutant("forgives a law", forgives(judging_module.LawFailure), sees(culprits.clipped)),
     Mutant("reports no failure", no_failures, a_failing_law_is_no_pass),
     *(Mutant(f"skips {one.name}", without_law(one.name), every_law_is_asked) for one in laws() if not one.heavy),

@@ -100,12 +100,12 @@ def test_a_profile_walks_as_far_as_it_says():
 
 def test_what_was_walked_is_said_and_counted():
     subject = plugged(clipped.bias, given=OWN, max_position=2**14)
-    profile = Profile("walk", 2, "", scope=replace(CLAIMED, others=2**10))
+    profile = Profile("walk", 2, 3, "", scope=replace(CLAIMED, others=2**10))
     notes = []
     result = run_law(law("L12"), subject, profile, journal=lambda one, plan: notes.append(plan))
     assert result.verdict == PASS
     assert result.covered == "32,769 distances of 2 tables and 2,053 distances of 1 table"
-    assert _detail(result) == f"{result.inputs} inputs, exact, all of {result.covered}"
+    assert _detail(result, "contribution").startswith(f"{result.inputs} inputs, exact, all of {result.covered}")
     assert len(notes) == result.inputs >= len(walked("L12", subject, profile.scope))
 
 
@@ -145,7 +145,7 @@ def test_one_wrong_chunk_is_found_in_its_smallest_chunking():
 
 
 def test_the_first_failure_of_a_walk_is_the_verdict():
-    result = run_law(law("L13"), plugged(s.one_window, "swin"), Profile("walk", 2, "", scope=CLAIMED))
+    result = run_law(law("L13"), plugged(s.one_window, "swin"), Profile("walk", 2, 3, "", scope=CLAIMED))
     assert result.verdict == FAIL and result.failure.plan.settings["window_size"] == (5, 7)
 
 

@@ -203,7 +203,7 @@ ROPE = (
     Planted("sliced-from-the-end", "the last rows of a table that has grown", "L4", SlicedFromTheEnd, settings=HALF),
 )
 ALIBI = (
-    Planted("sliced-corner", "the corner of a larger bias, whatever the offset", "L4", SlicedCorner, cases=("B010",),
+    Planted("sliced-corner", "the corner of a larger bias, whatever the offset", "L4", SlicedCorner,
         settings=SYMMETRIC),
     Planted("keeps-the-positions", "the caller's tensors of positions kept", "L4", KeepsThePositions, settings=SYMMETRIC),
 )

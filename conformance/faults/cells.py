@@ -10,7 +10,7 @@ from relpos.conformance.faults.registry import faults
 from relpos.conformance.faults.sources import fingerprint
 from relpos.conformance.laws import law, laws
 from relpos.conformance.planting import levels_of, plant
-from relpos.conformance.profiles import PROFILES
+from relpos.conformance.profiles import PROFILES, Profile
 from relpos.spec.registry import schemes
 
 BLOCK = 10  # seeds that stand in one row together
@@ -45,9 +45,14 @@ class Cell:
         return f"{self.scheme} {self.fault} ({self.level}, {self.law})"
 
     @property
+    def profile(self) -> Profile:
+        """What an implementation of a user's gets; the quick one where no kill is owed."""
+        return PROFILES["default" if self.owed else "quick"]
+
+    @property
     def tries(self) -> int:
-        """Drawn inputs of one seed: those of the default profile; of the quick one where no kill is owed."""
-        return PROFILES["default" if self.owed else "quick"].inputs_for(law(self.law))
+        """Drawn inputs of one seed."""
+        return self.profile.inputs_for(law(self.law))
 
     @property
     def heavy(self) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 
 from relpos.conformance.expected import scale_of, visible
 from relpos.conformance.faults.api import Fault
+from relpos.conformance.faults.pieces import again, counted_on, unpadded
 from relpos.conformance.plan import Inputs
 from relpos.conformance.precision import rounded
 from relpos.spec.coordinates import NOWHERE
@@ -93,30 +94,6 @@ def _second_piece(i: Inputs) -> Inputs:
     return i.but(key_positions=Explicit(p))
 
 
-def _counted_on(p: np.ndarray) -> np.ndarray:
-    """Where positions begin anew, past all before."""
-    begins = np.diff(p, axis=-1, prepend=p[..., :1]) < 0
-    before = np.maximum.accumulate(p, axis=-1) + 1
-    at = np.argmax(begins, axis=-1)[..., None]
-    jump = np.take_along_axis(before, np.maximum(at - 1, 0), axis=-1)
-    return p + np.where(np.cumsum(begins, axis=-1) > 0, jump, 0)
-
-
-def _again(p: np.ndarray) -> np.ndarray:
-    """Two pieces that do not follow one another, as a rank holds of packed documents or of a zigzag."""
-    half = p.shape[-1] // 2
-    return np.concatenate([p[..., :half], p[..., :half]], axis=-1) if _two_pieces(p) else p
-
-
-def _unpadded(p: np.ndarray) -> np.ndarray:
-    half = p.shape[-1] // 2
-    return np.concatenate([p[..., :half], p[..., half:] - 1], axis=-1) if _two_pieces(p) else p
-
-
-def _two_pieces(p: np.ndarray) -> bool:
-    return p.shape[-1] % 2 == 0 and bool((np.diff(p, axis=-1) > 1).any())
-
-
 def _wrapped_rows(i: Inputs) -> Inputs:
     """Row p begins at number p · Lk, kept in 32 bits."""
     Lk = max(len(i.key_positions), 1)
@@ -201,11 +178,11 @@ POSITIONS = (
     (EVERYWHERE, Fault("shard-contiguous", "a shard's positions counted on from its first", "L30",
         given=_queries(lambda p: p[..., :1] + np.arange(p.shape[-1])))),
     (EVERYWHERE, Fault("shard-again", "the second half of a shard at the positions of its first", "L30",
-        given=_queries(_again), cases=("B149",))),
+        given=_queries(again), cases=("B149",))),
     (EVERYWHERE, Fault("shard-unpadded", "the second half of a shard counted without the padding before it", "L30",
-        given=_queries(_unpadded), cases=("B151",))),
+        given=_queries(unpadded), cases=("B151",))),
     (PLACED_QUERIES, Fault("packed-counted-on", "the positions of a second packed document counted on from the first", "L30",
-        given=_queries(_counted_on))),
+        given=_queries(counted_on))),
     (EVERYWHERE, Fault("short-table", "positions past a table's end taken as its last", "L1",
         given=_both(lambda p: np.minimum(p, TABLE - 1)))),
 )

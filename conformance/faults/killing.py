@@ -7,19 +7,15 @@ measures may the same input come out differently, and there they are tried again
 from dataclasses import dataclass
 from time import perf_counter
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
-
 from relpos.conformance.faults.cells import PINNED, Cell
 from relpos.conformance.laws import law
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.planting import plant
-from relpos.conformance.runner import FAIL, private_storage, replay
+from relpos.conformance.profiles import Profile
+from relpos.conformance.runner import FAIL, replay
+from relpos.conformance.searching import Count, drawn
 from relpos.conformance.subject import Subject
-
-
-class _Killed(Exception):
-    """The law failed."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ def kill(cell: Cell, blocks: tuple[str, ...], pinned: Attempt | None = None) -> 
         if pinned.killed:
             found[block] = [try_pinned(one, subject) for _ in numbers]
         else:
-            found[block] = [_after(pinned, try_drawn(one, subject, cell.tries, number)) for number in numbers]
+            found[block] = [_after(pinned, try_drawn(one, subject, cell.profile, number)) for number in numbers]
     return found
 
 
@@ -63,40 +59,20 @@ def try_pinned(one: Law, subject: Subject) -> Attempt:
     return Attempt(inputs, False, perf_counter() - started)
 
 
-def try_drawn(one: Law, subject: Subject, tries: int, number: int) -> Attempt:
-    """Inputs drawn from a seed, until one kills."""
-    started, seen = perf_counter(), list(drawn_until(one, subject, tries, number))
-    return Attempt(len(seen), bool(seen) and seen[-1][1], perf_counter() - started)
+def try_drawn(one: Law, subject: Subject, depth: Profile, number: int) -> Attempt:
+    """Inputs drawn from a seed, until one kills; a step of a history is an input."""
+    started, (seen, killed) = perf_counter(), drawn_until(one, subject, depth, number)
+    return Attempt(len(seen), killed, perf_counter() - started)
 
 
-def drawn_until(one: Law, subject: Subject, tries: int, number: int) -> list[tuple[Plan, bool]]:
-    """The drawn inputs with whether each kills; the first that does is the last."""
-    seen: list[tuple[Plan, bool]] = []
-    if tries == 0:
-        return seen
-
-    def attempt(plan: Plan) -> None:
-        if not (seen and seen[-1][1]):  # the failing input comes a second time when Hypothesis reports it
-            seen.append((plan, replay(one, subject, plan).verdict == FAIL))
-        if seen[-1][1]:
-            raise _Killed
-
-    quiet = settings(
-        max_examples=tries,
-        derandomize=False,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate,),
-        suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.nested_given),
-        report_multiple_bugs=False,
-        print_blob=False,
-    )
-    try:
-        with private_storage():
-            seed(number)(quiet(given(one.plans(subject))(attempt)))()
-    except _Killed:
-        pass
-    return seen
+def drawn_until(one: Law, subject: Subject, depth: Profile, number: int) -> tuple[list[Plan], bool]:
+    """The drawn inputs up to the first that kills, and whether one does. Nothing is climbed or shrunk."""
+    seen: list[Plan] = []
+    count = Count(journal=lambda law, plan: seen.append(plan))
+    failure = drawn(one, subject, depth, number, count, shrink=False, climb=False)
+    if failure is None:
+        return seen, False
+    return seen[: seen.index(failure.plan) + 1], True  # it comes a second time when Hypothesis reports it
 
 
 def _after(pinned: Attempt, drawn: Attempt) -> Attempt:

@@ -1,4 +1,6 @@
-"""The kinds of fault that public reports are of, by the law that is made for each."""
+"""The kinds of fault that public reports are of, in the order of their numbers, and the laws that are made for each."""
+
+from relpos.conformance.faults.cases import case
 
 KINDS = {
     "cached or chunked decoding, offset lost or doubled": ("L3",),
@@ -32,6 +34,12 @@ KINDS = {
 }
 
 
-def kind_of(law: str) -> str:
-    """The kind that a law is made for, numbered: "7 frequencies and table formulas"."""
-    return next((f"{n} {kind}" for n, (kind, names) in enumerate(KINDS.items(), 1) if law in names), "other")
+def kind_of(law: str, cases: tuple[str, ...] = ()) -> str:
+    """The kind of a fault, numbered as "7 frequencies and table formulas": that of its first report, else of its law."""
+    if cases:
+        return _numbered()[case(cases[0]).kind - 1]
+    return next((name for name, (_, names) in zip(_numbered(), KINDS.items(), strict=True) if law in names), "other")
+
+
+def _numbered() -> list[str]:
+    return [f"{n} {kind}" for n, kind in enumerate(KINDS, 1)]

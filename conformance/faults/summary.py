@@ -75,7 +75,10 @@ def kinds(lines: Iterable[Line]) -> list[Kind]:
     """Lines by the kind of their fault, in the order of the kinds."""
     found = [line for line in lines if line.cell.owed]
     names = dict.fromkeys(kind_of(law) for laws in KINDS.values() for law in laws)
-    groups = [Kind(name, tuple(line for line in found if kind_of(line.cell.kind) == name)) for name in names]
+    groups = [
+        Kind(name, tuple(line for line in found if kind_of(line.cell.kind, line.cell.planted().cases) == name))
+        for name in names
+    ]
     return [group for group in groups if group.lines]
 
 

@@ -1,7 +1,8 @@
 """L4: nothing is remembered that should not be."""
 
 from relpos.conformance.history import History
-from relpos.conformance.history_drawing import moved_on, other_dtypes, otherwise_set, unders, updates
+from relpos.conformance.history_calls import extra_output
+from relpos.conformance.history_drawing import moved_on, other_dtypes, otherwise_set, tied, unders, updates
 from relpos.conformance.history_machine import machine
 from relpos.conformance.history_steps import BESIDE, CALL, OVERWRITE, Step, call, shorter
 from relpos.conformance.laws.base import Law
@@ -29,11 +30,23 @@ def _pinned(subject: Subject) -> list[Plan]:
     histories += [(*modes, first), (*reversed(modes), *modes, first)] if modes else []
     do = CALL if subject.built_with is None else BESIDE
     histories.append((first, *(call(base, plan, do=do) for plan in otherwise_set(subject, base)), other))
+    histories += [(first, call(base, plan), first) for plan in _longer(subject, base)]
+    if (more := extra_output(subject)) is not None and subject.kind != "decoder":
+        histories.append((first, call(base, base, more=more), first))
     if subject.kind != "decoder":
         there = call(base, moved_on(subject, base, 1), reused=True)
         histories.append((first, there, first, {"do": OVERWRITE}, first))
         histories += [(call(base, base.but(dtype=d)), first) for d in other_dtypes(subject, base.dtype)]
     return [*(base.but(extra={"steps": steps}) for steps in histories), *_coarse_first(subject)]
+
+
+def _longer(subject: Subject, base: Plan) -> list[Plan]:
+    """A longer call of the same instance: what grew for it must not show in a shorter one."""
+    if subject.on_grid or tied(subject):
+        return []
+    plan = smoke_plan(subject, key_length=base.key_length + 2)
+    alike = dict(plan.settings) == dict(base.settings) and plan.key_length > base.key_length
+    return [plan] if alike else []
 
 
 def _coarse_first(subject: Subject) -> list[Plan]:
