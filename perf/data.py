@@ -35,12 +35,8 @@ def limit(shape: Shape, data: Data, *, backward: bool = True) -> Call:
     """The same attention without any position scheme; without `backward`, only what precedes it."""
     leaves = data.leaves(differentiable=shape.mode == "forward_backward")
     causal = shape.causal and shape.mode != "decode"
-    call = lambda: scaled_dot_product_attention(**_named(leaves), is_causal=causal)  # noqa: E731
+    call = lambda: scaled_dot_product_attention(leaves["q"], leaves["k"], leaves["v"], is_causal=causal)  # noqa: E731
     return moded(shape, data, leaves, call) if backward else call
-
-
-def _named(leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {"query": leaves["q"], "key": leaves["k"], "value": leaves["v"]}
 
 
 def moded(shape: Shape, data: Data, leaves: Mapping[str, Any], call: Call) -> Call:

@@ -18,7 +18,7 @@ def measured_settings(scheme: str, shape: Shape, given: dict[str, Any]) -> dict[
     wide = shape.heads * shape.head_dim  # an embedding is added before the width is split into heads
     sizes = {"num_heads": shape.heads, "head_dim": shape.head_dim, "embed_dim": wide, "max_position": shape.key_length}
     required = {f.name for f in fields(cls) if f.default is MISSING}
-    values = {name: size for name, size in sizes.items() if name in required}
+    values: dict[str, Any] = {name: size for name, size in sizes.items() if name in required}
     if "window_size" in required:
         values["window_size"] = window(shape.key_length - getattr(cls, "special", 0))
     published = next(iter(getattr(cls, "published", ())), {})

@@ -39,7 +39,8 @@ def _model(H: int, D: int, fused: torch.Tensor) -> Any:
     config = BloomConfig(**options)
     layer: Any = BloomAttention(config, layer_idx=0)
     layer.query_key_value = layer.dense = torch.nn.Identity()
-    model: Any = BloomModel(config).to(fused.dtype).eval()
+    model: Any = BloomModel(config)
+    model.to(fused.dtype).eval()
     model.h = torch.nn.ModuleList([AttentionOnly(layer, fused).eval()])
     model.ln_f = torch.nn.Identity()
     return model
