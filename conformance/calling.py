@@ -1,6 +1,7 @@
 """Builds an implementation, calls it on the inputs of a plan and reads what comes back."""
 
 import copy
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -137,6 +138,7 @@ class Instance:
 @contextmanager
 def refusals(subject: Subject, inputs: Inputs) -> Iterator[None]:
     """Tell a refusal that names a setting from any other exception, and let neither end the run."""
+    process = os.getpid()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # theirs, not ours to judge
@@ -148,6 +150,9 @@ def refusals(subject: Subject, inputs: Inputs) -> Iterator[None]:
         if isinstance(error, (ValueError, NotImplementedError)) and named:
             raise Refused(str(error)) from error
         raise Raised(error) from error
+    finally:
+        if os.getpid() != process:  # a fork of theirs came back: there is one judge, and it is not this one
+            os._exit(1)
 
 
 def own_parameters(module: Any, inputs: Inputs, subject: Subject) -> None:

@@ -72,7 +72,7 @@ def show_result(out: Console, result: LawResult, level: str) -> None:
         return
     sign, style = SIGNS[result.verdict]
     line = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False, expand=True)
-    for width in (1, 3, max(len(law.title) for law in laws())):
+    for width in (1, 3, min(max(len(law.title) for law in laws()), max(out.width - 40, 12))):
         line.add_column(width=width)
     line.add_column(ratio=1)
     detail = Text(_detail(result, level), style="" if result.verdict == FAIL else "dim")

@@ -18,6 +18,7 @@ from typing import Any
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws import law
+from relpos.conformance.patience import Waiting
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
 from relpos.conformance.runner import FAIL, LawResult
@@ -117,21 +118,22 @@ def _one_worker(request: Request, state: _State, journal: Path, watch: Watch) ->
 
 def _listen(ours: Connection, process: Any, request: Request, state: _State, journal: Path, watch: Watch) -> str | None:
     """Take in messages until the worker is done; otherwise how it ended."""
-    heard = time.monotonic()
+    waiting = Waiting(process.pid)
     while True:
         try:
             if ours.poll(LOOK_SECONDS):
                 if _take(ours.recv(), state, watch):
                     return None
-                heard = time.monotonic()
+                waiting.hear()
                 continue
         except (EOFError, OSError):
             process.join()
             return _ending(process.exitcode)
-        heard = max(heard, time.monotonic() - (time.time() - journal.stat().st_mtime)) if journal.exists() else heard
+        if journal.exists():
+            waiting.hear(time.monotonic() - (time.time() - journal.stat().st_mtime))
         # Explaining tries many readings, each with all laws, and notes none of them.
         patience = request.patience_seconds * (EXPLAINING if state.now == "explain" else 1)
-        if time.monotonic() - heard > patience:
+        if waiting.is_over(patience):
             return f"it did not return within {request.patience_seconds:g} s"
 
 

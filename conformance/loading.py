@@ -3,17 +3,21 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import entry_points
+from io import StringIO
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from relpos.conformance.errors import AdapterError, UsageError
 
 ENTRY_POINTS = "relpos.implementations"
+FORM = "write module:name or path/to/file.py:name"
 
 
 def load(spec: str) -> Any:
@@ -21,6 +25,8 @@ def load(spec: str) -> Any:
     if ":" not in spec:
         return _entry_point(spec)
     place, name = spec.rsplit(":", 1)
+    if not place or not name:
+        raise UsageError(f"--impl: {FORM}, got {spec!r}; {'the file or module' if not place else 'the name'} is missing.")
     module = _from_file(place) if place.endswith(".py") else _from_package(place)
     return _attribute(module, name, spec)
 
@@ -32,10 +38,18 @@ def reload(spec: str, target: Any) -> Any:
         return None
     name = spec.rsplit(":", 1)[1] if ":" in spec else getattr(target, "__qualname__", "")
     try:
-        fresh = _execute(Path(file), target.__module__, register=False)
+        with _silence():  # what it prints was seen when it was loaded
+            fresh = _execute(Path(file), target.__module__, register=False)
         return _attribute(fresh, name, spec)
     except (Exception, SystemExit):  # noqa: BLE001 - a module that cannot run twice is no fault of the function
         return None
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()), catch_warnings():
+        simplefilter("ignore")
+        yield
 
 
 def _from_file(place: str) -> ModuleType:
@@ -49,7 +63,7 @@ def _from_file(place: str) -> ModuleType:
     try:
         return _execute(path, name, register=True)
     except (Exception, SystemExit) as error:
-        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}.") from error
 
 
 def _execute(path: Path, name: str, *, register: bool) -> ModuleType:
@@ -95,9 +109,9 @@ def _from_package(place: str) -> ModuleType:
                 f"--impl: no module called {place!r} can be imported here. Install it (--with 'your-package'), "
                 f"give a file (path/to/file.py:name), or run python -m relpos check in your own environment."
             ) from None
-        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}.") from error
     except (Exception, SystemExit) as error:
-        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}.") from error
 
 
 def _attribute(module: ModuleType, name: str, spec: str) -> Any:
@@ -117,4 +131,6 @@ def _entry_point(name: str) -> Callable[..., Any]:
     if name in found:
         return found[name].load()
     there = f" Installed packages offer: {', '.join(sorted(found))}." if found else ""
-    raise UsageError(f"--impl: write module:name or path/to/file.py:name, got {name!r}.{there}")
+    if Path(name).is_file():
+        there = f" Say which part of that file: {name}:name_of_a_function_or_class."
+    raise UsageError(f"--impl: {FORM}, got {name!r}.{there}")

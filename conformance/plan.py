@@ -22,6 +22,7 @@ SAID = (
     *("offset", "grid", "query_positions", "key_positions", "context_length", "content", "dtype", "causal", "mask", "scale"),
     "seed",
 )
+PRINTED = "--case must be the JSON that a failure printed"
 UNSAID = ("calls", "steps", "subset", "small", "vary", "how", "samples", "computed", "second", "path", "variant")
 
 
@@ -73,9 +74,20 @@ class Plan:
         """Read a plan; UsageError if it is not one."""
         try:
             said = json.loads(text)
+        except ValueError as error:
+            raise UsageError(f"{PRINTED}, got {text!r} ({error}).") from None
+        if not isinstance(said, dict):
+            raise UsageError(f"{PRINTED}, got {text!r}, which is no object in braces.")
+        known = [f.name for f in fields(cls)]
+        if unknown := [name for name in said if name not in known]:
+            raise UsageError(f"{PRINTED}, got {text!r}. No input has `{unknown[0]}`; it may have {', '.join(known)}.")
+        for one in fields(cls):
+            if type(one.default) is int and type(said.get(one.name, 0)) is not int:
+                raise UsageError(f"{PRINTED}, got {text!r}. `{one.name}` must be a whole number.")
+        try:
             return cls(**{name: _tuples(value) for name, value in said.items()})
         except (ValueError, TypeError, AttributeError) as error:
-            raise UsageError(f"--case must be the JSON that a failure printed, got {text!r} ({error}).") from None
+            raise UsageError(f"{PRINTED}, got {text!r} ({error}).") from None
 
     def describe(self) -> str:
         """The plan in words: settings, sizes, positions, dtype, seed."""

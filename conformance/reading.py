@@ -1,6 +1,7 @@
 """Reads what an implementation returns: torch, NumPy, DLPack or __array__; checks its axes and puts them in our order."""
 
 from dataclasses import fields
+from inspect import iscoroutine
 from itertools import permutations
 from typing import Any
 
@@ -78,8 +79,12 @@ def _foreign(result: Any, spec: str) -> torch.Tensor:
             return read
     if isinstance(result, (tuple, list)):
         raise AdapterError(f"{spec} returned a {type(result).__name__} of {len(result)}; return the one array that is judged.")
+    if iscoroutine(result):
+        result.close()  # nobody will await it
+        raise AdapterError(f"{spec} is an async function; the judge does not await: wrap it in a function that does.")
+    came = "None: is a `return` missing?" if result is None else f"{type(result).__name__};"
     raise AdapterError(
-        f"{spec} returned {type(result).__name__}; return a torch tensor, a NumPy array or anything with DLPack."
+        f"{spec} returned {came} Return a torch tensor, a NumPy array or anything with DLPack.".replace("; R", "; r")
     )
 
 

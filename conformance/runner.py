@@ -10,6 +10,7 @@ from relpos.conformance.judge import LawFailure
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import Profile
+from relpos.conformance.reducing import reduced
 from relpos.conformance.scopes import Scope
 from relpos.conformance.searching import Count, attempt, drawn
 from relpos.conformance.subject import Subject
@@ -61,19 +62,17 @@ def run_law(
     if failure is None and profile.scope is not None:
         walked = _walked(law, subject, profile.scope, count)
         if walked is not None:
+            walked = reduced(law, subject, walked, count) if shrink else walked
             return _failed(law, walked, count, perf_counter() - started)
-    if failure is None or shrink:
-        # A drawn input is shrunk, so it tells more than a pinned one.
-        failure = drawn(law, subject, profile, seed_number, count, shrink=shrink) or failure
+    if failure is None:
+        failure = drawn(law, subject, profile, seed_number, count, shrink=shrink)
     if failure is not None and shrink and law.shorter is not None:
         # To shrink whole histories takes minutes: first the steps that do nothing go, then the sizes are shrunk.
         failure = _shortened(law, subject, failure, count)
         again = drawn(law, subject, profile, seed_number, count, shrink=shrink, extra=failure.plan.extra)
         failure = failure if again is None else _shortened(law, subject, again, count)
-    elif failure is not None and shrink:
-        # Sizes that were raised to differ shrink badly; if equal ones fail too, they fail smaller.
-        again = drawn(law, subject.but(spread=False), profile, seed_number, count, shrink=shrink)
-        failure = min(filter(None, (failure, again)), key=_weight)
+    if failure is not None and shrink:
+        failure = reduced(law, subject, failure, count)
     seconds = perf_counter() - started
     if failure is not None:
         return _failed(law, failure, count, seconds)
@@ -131,12 +130,6 @@ def _shortened(law: Law, subject: Subject, failure: LawFailure, count: Count) ->
         except LawFailure as shorter:
             return _shortened(law, subject, shorter, count)
     return failure
-
-
-def _weight(failure: LawFailure) -> tuple[int, int]:
-    """How much there is to look at in the input of a failure."""
-    plan = failure.plan
-    return plan.batch * plan.heads * plan.query_length * plan.key_length * plan.head_dim, len(plan.to_json())
 
 
 def replay(law: Law, subject: Subject, plan: Plan) -> LawResult:

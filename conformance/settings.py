@@ -109,7 +109,8 @@ def _parsed(cls: type[Any], scheme: str, text: str) -> tuple[str, Any]:
         near = nearest(name, hints) if equals else []
         hint = f" Did you mean {near[0]}={raw}?" if near else ""
         known = ", ".join(f"{n}={'|'.join(map(str, choices(cls)[n])) if n in choices(cls) else '…'}" for n in hints)
-        raise SettingsError(f"{scheme}: --set takes name=value, got {text!r}.{hint} Its settings: {known or 'none'}.")
+        wrong = f"there is no setting called {name!r}." if equals and name else f"--set takes name=value, got {text!r}."
+        raise SettingsError(f"{scheme}: {wrong}{hint} Its settings: {known or 'none'}.")
     return name, _convert(hints[name], raw)
 
 

@@ -53,7 +53,7 @@ def plans(draw: st.DrawFn, subject: Subject, **wish: Any) -> Plan:
 def _sizes(draw: st.DrawFn, subject: Subject, wish: dict[str, Any]) -> dict[str, Any]:
     """Sizes of all axes. What makes them distinct is drawn first and shrinks away first."""
     fixed = subject.fixed
-    distinct = subject.spread and draw(st.integers(0, 3)) > 0
+    distinct = draw(st.integers(0, 3)) > 0
     batch = draw(st.integers(wish.get("min_batch", 1), 2 if wish.get("small") else 3))
     heads = fixed.get("num_heads") or draw(st.integers(1, 3 if wish.get("small") else MAX_HEADS))
     queries = _length(draw, subject, wish.get("min_queries", 1), 3 if wish.get("small") else MAX_QUERIES)

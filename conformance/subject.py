@@ -22,7 +22,7 @@ class Subject:
     """One implementation and what is known of it.
 
     spec     how the user named it; given: settings that the user fixed; arrays: "torch" or "numpy", what it is
-    handed; spread: sizes are drawn to differ pairwise; accepted: deviations that its users know and accept
+    handed; accepted: deviations that its users know and accept
     """
 
     spec: str
@@ -36,7 +36,6 @@ class Subject:
     level: str
     arrays: str = "torch"
     device: str = "cpu"
-    spread: bool = True
     accepted: tuple[Deviation, ...] = ()
 
     @property

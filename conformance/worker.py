@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -33,8 +34,13 @@ def work(request: Request, pipe: Connection, journal: str, explain: bool) -> Non
     """Judge what is asked for and send every step."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
     torch.set_num_threads(1)
+    with suppress(BrokenPipeError, ConnectionResetError):  # the parent has gone: nobody is left to tell
+        _told(request, pipe, Path(journal), explain)
+
+
+def _told(request: Request, pipe: Connection, journal: Path, explain: bool) -> None:
     try:
-        _judge(request, pipe, Path(journal), explain)
+        _judge(request, pipe, journal, explain)
     except COMPLAINTS as error:
         pipe.send(("error", error))
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ COMPLAINTS = [
     ),
     (
         check("press", "--set", "n_heads=3"),
-        "wrong usage: alibi: --set takes name=value, got 'n_heads=3'. Did you mean num_heads=3? Its settings: num_heads=…, ",
+        "wrong usage: alibi: there is no setting called 'n_heads'. Did you mean num_heads=3? Its settings: num_heads=…, ",
     ),
     (check("press", "--set", "num_heads=0"), "wrong usage: alibi: `num_heads` must be at least 1, got 0."),
     (check("press", "--set", "num_heads=x"), "wrong usage: alibi: `num_heads` must be a whole number, got 'x'."),
@@ -75,6 +75,12 @@ COMPLAINTS = [
         "wrong usage: --case must be the JSON that a failure printed, got 'nonsense'",
     ),
     (check("press", "--with", "my-package"), "wrong usage: --with installs into a separate environment, which nox makes"),
+    (("check", f"{FILE}", *ALIBI), f"wrong usage: --impl: write module:name or path/to/file.py:name, got '{FILE}'. Say which "),
+    (
+        ("check", f"{FILE}:", *ALIBI),
+        f"wrong usage: --impl: write module:name or path/to/file.py:name, got '{FILE}:'; the name ",
+    ),
+    (("check", ":press", *ALIBI), "wrong usage: --impl: write module:name or path/to/file.py:name, got ':press'; the file "),
     (("check", "missing.py:press", *ALIBI), "wrong usage: --impl: there is no file missing.py (looked in "),
     (
         ("check", "no_such_package.kernels:press", *ALIBI),
@@ -112,3 +118,81 @@ def test_a_module_that_cannot_be_imported_shows_its_own_error(relpos, stand, tex
     (stand / "broken.py").write_text(text, encoding="utf-8")
     code, _, err = relpos("check", "broken.py:f", *ALIBI)
     assert code == 2 and f"adapter broken: broken.py could not be imported: {says}" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            "async def f(num_heads, query_length, key_length): return 0",
+            "broken.py:f is an async function; the judge does not await",
+        ),
+        ("def f(num_heads, query_length, key_length): pass", "broken.py:f returned None: is a `return` missing?"),
+    ],
+)
+def test_a_function_that_gives_nothing_to_judge_is_told_why(relpos, stand, line, says):
+    (stand / "broken.py").write_text(line, encoding="utf-8")
+    code, _, err = relpos("check", "broken.py:f", *ALIBI)
+    assert code == 2 and says in " ".join(err.split()) and "never awaited" not in err
+
+
+FORKING = """
+import os, torch
+
+print("imported")
+
+def f(num_heads, query_length, key_length, offset):
+    os.fork()
+    slopes = torch.tensor([2 ** (-8 * (h + 1) / num_heads) for h in range(num_heads)])
+    return -slopes[:, None, None] * (torch.arange(query_length)[:, None] + offset - torch.arange(key_length)).abs()
+"""
+
+
+def test_a_fork_that_comes_back_does_not_judge_and_a_module_prints_once_per_loading(relpos, stand):
+    (stand / "forking.py").write_text(FORKING, encoding="utf-8")
+    chosen = ("--set", "num_heads=4", "--set", "slope_rule=geometric", "--law", "L1", "--law", "L4", "--profile", "smoke")
+    code, out, err = relpos("check", "forking.py:f", *ALIBI, *chosen)
+    assert code == 0 and "2 of 2 laws hold" in out and "Traceback" not in err
+    assert out.count("imported") <= 2
+
+
+def test_an_interruption_while_it_starts_is_no_traceback(monkeypatch, capsys):
+    from relpos.__main__ import main
+    from relpos.conformance import commands
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "main", interrupted)
+    assert main() == 4 and capsys.readouterr().err == "incomplete: interrupted before anything was judged (exit 4).\n"
+
+
+@pytest.mark.parametrize(("code", "given"), [(1, 4), (2, 2)])
+def test_a_reader_that_closes_the_pipe_says_nothing_of_the_implementation(monkeypatch, code, given):
+    from relpos.__main__ import main
+    from relpos.conformance import commands
+
+    def closed():
+        raise SystemExit(code)
+
+    monkeypatch.setattr(commands, "main", closed)
+    try:
+        ended = main()
+    except SystemExit as left:
+        ended = left.code
+    assert ended == given
+
+
+def test_a_narrow_terminal_still_shows_which_law_and_how_it_went():
+    from io import StringIO
+
+    from rich.console import Console
+
+    from relpos.conformance.console import show_result
+    from relpos.conformance.laws import law
+    from relpos.conformance.runner import FAIL, LawResult
+
+    out = Console(file=StringIO(), width=40)
+    show_result(out, LawResult(law("L1"), FAIL, "the bias differs from the definition"), "contribution")
+    words = out.file.getvalue().split()
+    assert words[:2] == ["✗", "L1"] and {"definition", "bias", "differs"} <= set(words)

@@ -219,7 +219,12 @@ def test_the_matrix_has_the_other_laws_and_asks_only_one_of_them(relpos, stand, 
 
 WRONG = [
     (("--scheme", "alibbi"), "alibi"),
-    (("--scheme", "alibi", "--fault", "nothing"), "--fault must be one of the faults of alibi: "),
+    (
+        ("--scheme", "alibi", "--fault", "slopes-revers"),
+        "no fault of alibi is called 'slopes-revers'. Did you mean slopes-reversed",
+    ),
+    (("--fault", "last-key", "--report", "."), "--report: . could not be written"),
+    (("--fault", "last-key", "--out", "binary.txt"), "--out: binary.txt holds no rows of this command"),
     (("--scheme", "alibi", "--worth", "w.json"), "--worth is made of all faults: leave out --scheme"),
     (("--fault", "last-key", "--out", "notes.txt"), "line 1 of notes.txt is no row of a kill table; name another file"),
     (("--fault", "last-key", "--out", "list.txt"), "line 1 of list.txt is no row of a kill table; name another file"),
@@ -231,6 +236,7 @@ WRONG = [
 def test_wrong_usage_is_answered_in_words(relpos, stand, words, says):
     (stand / "notes.txt").write_text("buy milk\n", encoding="utf-8")
     (stand / "list.txt").write_text("buy milk", encoding="utf-8")
+    (stand / "binary.txt").write_bytes(b"\xff\xfe")
     code, _, err = relpos("faults", *words)
     assert code == 2 and says in told(err) and "Nothing was judged" in err
     assert (stand / "notes.txt").read_text(encoding="utf-8").strip() == (stand / "list.txt").read_text(encoding="utf-8")

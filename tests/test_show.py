@@ -159,11 +159,12 @@ COMPLAINTS = [
     (("t6",), "wrong usage: no scheme is called 't6'. Did you mean t5?"),
     (
         ("t5", "--set", "buckets=8"),
-        "wrong usage: t5: --set takes name=value, got 'buckets=8'. Did you mean num_buckets=8? Its settings: ",
+        "wrong usage: t5: there is no setting called 'buckets'. Did you mean num_buckets=8? Its settings: ",
     ),
     (("t5", "--set", "num_heads=2", "--set", "num_heads=3"), "wrong usage: t5: `num_heads` is set twice, to 2 and to 3; "),
     (("t5", "--set", "num_buckets=1"), "wrong usage: t5: `num_buckets` must be at least 4 (both ways), got 1."),
     (("t5", "--set", "num_buckets=x"), "wrong usage: t5: `num_buckets` must be a whole number, got 'x'."),
+    (("t5", "--set", "num_heads=100000"), "wrong usage: t5: `num_heads` must be at most 1024 for the judge, got 100000: "),
     (("t5", "--plot", "t5.gif"), "wrong usage: --plot: t5.gif must end in one of .png, .pdf, .svg."),
 ]
 

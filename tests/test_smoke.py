@@ -45,7 +45,7 @@ RETURNED = [
     (lambda right: right * 1j, "returned torch.complex64; expected a real floating-point array."),
     (lambda right: (right, right), "returned a tuple of 2; return the one array that is judged."),
     (lambda right: [right], "returned a list of 1; return the one array that is judged."),
-    (lambda right: None, "returned NoneType; return a torch tensor, a NumPy array or anything with DLPack."),
+    (lambda right: None, "returned None: is a `return` missing? Return a torch tensor, a NumPy array or anything with DLPack."),
     (lambda right: "bias", "returned str; return a torch tensor, a NumPy array or anything with DLPack."),
     (lambda right: np.array([["a"]]), "returned ndarray; return a torch tensor, a NumPy array or anything with DLPack."),
 ]

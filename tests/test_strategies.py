@@ -107,11 +107,12 @@ def test_plans_of_every_law_survive_json(label):
                 assert "\n" not in plan.to_json()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "nonsense", '{"sizes": 3}', '{"batch": 1} x'])
+@pytest.mark.parametrize("text", ["", "[]", "3", "nonsense", '{"sizes": 3}', '{"batch": 1} x', '{"batch": "x"}'])
 def test_what_is_no_plan_is_refused_in_words(text):
     with pytest.raises(UsageError) as caught:
         Plan.from_json(text)
     assert str(caught.value).startswith(f"--case must be the JSON that a failure printed, got {text!r}")
+    assert "__init__" not in str(caught.value) and "attribute" not in str(caught.value)
 
 
 def test_a_plan_stands_for_the_same_tensors_every_time():

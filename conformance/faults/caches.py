@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from relpos.conformance.faults.api import Planted
-from relpos.spec.alibi import ALiBi
 
 Rows = Callable[[Any, Tensor], Tensor]  # settings, key minus query → rows of a table
 HALF = {"layout": "half", "rotary_dim": None}
@@ -116,7 +115,7 @@ class SharedByAll(nn.Module):
 class KeepsThePositions(nn.Module):
     """The caller's own positions are kept, to see whether they are the same: written anew in their place, they always are."""
 
-    def __init__(self, settings: ALiBi) -> None:
+    def __init__(self, settings: Any) -> None:
         super().__init__()
         self.settings, self.at, self.bias = settings, (torch.zeros(0), torch.zeros(0)), torch.zeros(0)
 
@@ -131,7 +130,7 @@ class KeepsThePositions(nn.Module):
 class SlicedCorner(nn.Module):
     """The largest bias so far is kept, and its top left corner handed out, whatever the offset."""
 
-    def __init__(self, settings: ALiBi) -> None:
+    def __init__(self, settings: Any) -> None:
         super().__init__()
         self.settings, self.kept = settings, torch.zeros(settings.num_heads, 0, 0)
 

@@ -83,12 +83,12 @@ class Cell:
         """The fault of that name."""
         return next(fault for fault in faults(self.scheme) if fault.name == self.fault)
 
-    def hash(self) -> str:
-        """Of every file that its rows depend on, and of how many inputs are drawn."""
+    def hash(self, *more: str) -> str:
+        """Of every file that its rows depend on, of more modules by name, and of how many inputs are drawn."""
         one = law(self.law)
         judge = {function.__module__ for function in (one.check, one.plans, one.pinned)}
         own = [f"relpos.{folder}.{self.scheme}" for folder in ("conformance.faults", "spec", "conformance.derivatives")]
-        return fingerprint(sorted({*judge, *own}), str(self.tries))
+        return fingerprint(sorted({*judge, *own, *more}), str(self.tries))
 
 
 def cells(scheme: str | None = None, fault: str | None = None) -> list[Cell]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from relpos.conformance import console
 from relpos.conformance.errors import UsageError
-from relpos.conformance.faults import alarms, cells, controls, registry, report
+from relpos.conformance.faults import alarms, cells, controls, registry, report, sizes
 from relpos.conformance.faults.alarms import Right, rights
 from relpos.conformance.faults.cells import Cell
 from relpos.conformance.faults.rows import Row, Rows
@@ -22,7 +22,9 @@ from relpos.conformance.faults.run import (
     run_kills,
     seconds_of,
 )
+from relpos.conformance.faults.sizes import Size
 from relpos.conformance.faults.summary import Line, complaints, kinds
+from relpos.conformance.nearest import nearest
 from relpos.conformance.verdict import EXIT_CODES, INCOMPLETE
 from relpos.conformance.worth import measured
 from relpos.spec.registry import schemes, settings_class
@@ -46,6 +48,9 @@ def add_faults(commands: Any) -> None:
     faults.add_argument(
         "--matrix", action="store_true", help="every law on every fault, one seed, not only the law that owes it"
     )
+    faults.add_argument(
+        "--sizes", action="store_true", help="also shrink one counterexample of each fault, and compare with its public report"
+    )
     faults.add_argument("--out", type=Path, metavar="FILE", help="keep rows in this file, and go on from those that are there")
     faults.add_argument("--report", type=Path, metavar="FILE", help="write the table as Markdown")
     faults.add_argument("--worth", type=Path, metavar="FILE", help="write what each law is worth; wants all faults")
@@ -56,19 +61,24 @@ def add_faults(commands: Any) -> None:
 def run_faults(options: argparse.Namespace) -> int:
     """Run what is missing, show the table, and say which bars are missed."""
     found, right = _chosen(options)
+    for option, path in (("--report", options.report), ("--worth", options.worth)):
+        _writable(option, path)
     rows = Rows(options.out)
     kills, listening = plan_kills(rows, found, options.seeds), plan_alarms(rows, right, options.alarm_seeds)
+    shrunk = sizes.missing_sizes(rows, found) if options.sizes else []
     said = _said(options, found, right)
-    console.show_lines([said, _estimate(kills, listening, options.jobs)])
+    console.show_lines([said, _estimate(kills, listening, options.jobs, len(shrunk))])
     try:
         with console.progress_bar() as bar:
             run_kills(rows, kills, options.jobs, bar)
             run_alarms(rows, listening, options.jobs, bar)
+            sizes.run_sizes(rows, shrunk, options.jobs, bar)
         complete = True
     except KeyboardInterrupt:
         complete = False
     lines, listened = lines_of(rows, found, options.seeds), heard(rows, right, options.alarm_seeds)
-    return _ended(options, lines, listened, said, complete=complete)
+    measured_sizes = sizes.sizes_of(rows, found) if options.sizes else []
+    return _ended(options, lines, listened, measured_sizes, said, complete=complete)
 
 
 def _chosen(options: argparse.Namespace) -> tuple[list[Cell], list[Right]]:
@@ -80,7 +90,9 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Cell], list[Right]]:
     if not found:
         there = sorted({f.name for name in ([options.scheme] if options.scheme else schemes()) for f in registry.faults(name)})
         of = f" of {options.scheme}" if options.scheme else ""
-        raise UsageError(f"--fault must be one of the faults{of}: {', '.join(there)}; got {options.fault!r}.")
+        near = nearest(options.fault or "", there)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"no fault{of} is called {options.fault!r}.{hint} There are: {', '.join(there)}.")
     found = cells.sampled(found, options.sample)
     right = rights(options.scheme) if options.fault is None and options.alarm_seeds else []
     if options.sample is not None:
@@ -98,27 +110,44 @@ def _said(options: argparse.Namespace, found: list[Cell], right: list[Right]) ->
     )
 
 
-def _estimate(kills: Kills, listening: Listening, jobs: int) -> str:
-    minutes = seconds_of(kills, listening) / 60 / jobs
-    return f"To run: {len(kills)} places, {len(listening)} alarm runs; about {minutes:.0f} min on {jobs} free cores."
+def _estimate(kills: Kills, listening: Listening, jobs: int, shrunk: int) -> str:
+    minutes = (seconds_of(kills, listening) + sizes.SECONDS * shrunk) / 60 / jobs
+    more = f", {shrunk} counterexamples" if shrunk else ""
+    return f"To run: {len(kills)} places, {len(listening)} alarm runs{more}; about {minutes:.0f} min on {jobs} free cores."
 
 
-def _ended(options: argparse.Namespace, lines: list[Line], listened: list[Row], said: str, *, complete: bool) -> int:
+def _ended(
+    options: argparse.Namespace, lines: list[Line], listened: list[Row], shrunk: list[Size], said: str, *, complete: bool
+) -> int:
     missed = complaints(lines, listened)
     console.show_kills(report.KIND_HEAD, [(group.name, *group.cells) for group in kinds(lines)])
-    console.show_lines(report.counts(lines, listened))
+    console.show_lines([*report.counts(lines, listened), *sizes.told(shrunk)])
     console.show_lines(missed, style="red")
     if not complete:
         again = "the same command goes on" if options.out else "with --out FILE it could go on"
         console.show_lines([f"incomplete: interrupted; {again} (exit {EXIT_CODES[INCOMPLETE]})"], style="yellow")
         return EXIT_CODES[INCOMPLETE]
     if options.report is not None:
-        _write("--report", options.report, report.markdown(lines, listened, said))
+        _write("--report", options.report, report.markdown(lines, listened, said, shrunk))
     if options.worth is not None:
         _write("--worth", options.worth, measured(lines))
     closing = f"{len(missed)} bars missed (exit 1)" if missed else "every bar held (exit 0)"
     console.show_lines([closing], style="red" if missed else "green")
     return 1 if missed else 0
+
+
+def _writable(option: str, path: Path | None) -> None:
+    """Hours before it is written."""
+    if path is None:
+        return
+    there = path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        raise UsageError(f"{option}: {path} could not be written ({error.strerror}).") from None
+    if not there:
+        path.unlink()
 
 
 def _write(option: str, path: Path, text: str) -> None:

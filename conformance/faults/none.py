@@ -66,6 +66,14 @@ def whole_tiles(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k[:, :, :kept]).softmax(-1) @ v[:, :, :kept]
 
 
+def tail_seen(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Beyond the first 64 keys the mask is not read."""
+    keep = torch.cat([mask[..., : 2 * TILE], torch.ones_like(mask[..., 2 * TILE :])], dim=-1)
+    score = _score(q, k).masked_fill(~keep, -torch.inf)
+    empty = ~keep.any(dim=-1, keepdim=True)
+    return score.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0) @ v
+
+
 def strides_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Keys are read as if they lay one after another, as a kernel that never asks for strides does."""
     _, H, Lk, D = k.shape
@@ -150,6 +158,7 @@ FAULTS = (
     Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",),
         claims={"masked_nan": True}),
     Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles),
+    Planted("tail-seen", "masks read for the first tiles of keys only", "L25", tail_seen),
     Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed),
     Planted("strides-assumed-ragged", "keys of stride 0 read as contiguous, with a mask and one key over", "L25",
         strides_assumed_ragged, cases=("B140",)),

@@ -6,10 +6,13 @@ from statistics import median
 from relpos.conformance.faults.alarms import PROFILE
 from relpos.conformance.faults.cells import ELSEWHERE, HEAVY
 from relpos.conformance.faults.rows import Row
+from relpos.conformance.faults.sizes import Size, larger, told
 from relpos.conformance.faults.summary import PERCENT_KILLED, Line, complaints, kinds, middle_and_worst
 
 KIND_HEAD = ("kind of fault", "places", "pinned", "drawn", "missed", "seeds killed", "inputs", "seconds")
 LINE_HEAD = ("fault", "level", "law", "seeds killed", "pinned", "inputs", "seconds", "reports")
+
+SIZE_HEAD = ("fault", "level", "law", "size", "of the report", "reports")
 
 
 def counts(lines: list[Line], alarms: list[Row]) -> list[str]:
@@ -34,8 +37,8 @@ def counts(lines: list[Line], alarms: list[Row]) -> list[str]:
     return found
 
 
-def markdown(lines: list[Line], alarms: list[Row], said: str) -> str:
-    """The report; `said` is what was run."""
+def markdown(lines: list[Line], alarms: list[Row], said: str, shrunk: list[Size]) -> str:
+    """The report; `said` is what was run, `shrunk` the sizes of counterexamples, where they were asked for."""
     schemes = dict.fromkeys(line.cell.scheme for line in lines)
     parts = [
         "# Kill table: what the laws catch",
@@ -50,8 +53,24 @@ def markdown(lines: list[Line], alarms: list[Row], said: str) -> str:
         "## By kind\n\n" + _table(KIND_HEAD, [(group.name, *group.cells) for group in kinds(lines)]),
         *(f"## {scheme}\n\n" + _table(LINE_HEAD, map(_cells, _of(lines, scheme))) for scheme in schemes),
         "## Alarms\n\n" + _alarms(alarms),
+        *_shrunk(shrunk),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _shrunk(shrunk: list[Size]) -> list[str]:
+    if not shrunk:
+        return []
+    large = larger(shrunk)
+    head = (
+        "One input of each fault, where it is at home, from one seed of the quick profile; of the default one where that finds "
+        "none. Axes that nobody looks at there count as 1."
+    )
+    text = "\n\n".join(["## Sizes of counterexamples", *told(shrunk), head])
+    return [
+        text,
+        "Larger than their report's:\n\n" + _table(SIZE_HEAD, large) if large else "None is larger than its report's.",
+    ]
 
 
 def _of(lines: list[Line], scheme: str) -> list[Line]:

@@ -58,6 +58,8 @@ class Rows:
             path.write_text(whole, encoding="utf-8") if rest else path.touch()
         except OSError as error:
             raise UsageError(f"--out: {path} cannot be read and written ({error.strerror}).") from None
+        except UnicodeDecodeError as error:
+            raise UsageError(f"--out: {path} holds no rows of this command ({error}). Name another file.") from None
 
     def get(self, key: Key, hash_now: str) -> Row | None:
         """A row, if what it depends on is still as it was."""

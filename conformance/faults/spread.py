@@ -11,7 +11,7 @@ import torch
 
 from relpos.conformance.errors import AdapterError
 
-PRELOADED = ["relpos.conformance.faults.alarms", "relpos.conformance.faults.killing"]
+PRELOADED = ["relpos.conformance.faults.alarms", "relpos.conformance.faults.killing", "relpos.conformance.faults.sizes"]
 
 
 def spread(

@@ -23,8 +23,9 @@ def check(subject: Subject, plan: Plan) -> float:
     whole, largest = answer(subject, given), 0.0
     if "head_indices" in subject.asks:
         heads = tuple(plan.extra["heads"])
-        at = f"head {heads[0]}" if len(heads) == 1 else f"heads {heads[0]} … {heads[-1]}"
-        says = f"{at} of {plan.heads}, computed alone, differ from the same heads of all"
+        says = f"heads {heads[0]} … {heads[-1]} of {plan.heads}, computed alone, differ from the same heads of all"
+        if len(heads) == 1:
+            says = f"head {heads[0]} of {plan.heads}, computed alone, differs from the same head of all"
         largest = max(largest, _same(subject, given, answer(subject, shard(given, heads)), whole, heads, says))
     if plan.kv_heads not in (None, plan.heads):
         H = plan.heads

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from relpos.conformance.answers import answer, definition, prepared
+from relpos.conformance.answers import answer, definition, prepared, silenced, undeclared
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare, compare_within, demand
 from relpos.conformance.laws.base import Law
@@ -12,12 +12,15 @@ from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.sampling import rows_of, sampled
 from relpos.conformance.scopes import Scope
 from relpos.conformance.smoke import smoke_plan
+from relpos.conformance.strategies import takes_groups
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
 LENGTHS = (1, 2, 31, 33, 63, 64, 65, 127, 129, 137, 1025)
 WHOLE_TILE = 128  # has no remainder and costs as much as its neighbours, so that it is tried where more time is given
 RAGGED = (33,)  # one key over a tile of 8, 16 or 32
+SEVERAL = 137  # keys over several tiles, the last one ragged
+STEPS = (127, 1, 1, 8)  # of a decoder: single tokens beside the edge of a tile, then a chunk
 WHOLE = 129  # longest that the definition is evaluated at in full
 EDGES = (32, 64, 128, 1024)  # of the usual tiles
 STORAGES = ("transposed", "sliced", "expanded")
@@ -31,11 +34,12 @@ def check(subject: Subject, plan: Plan) -> float:
 
 
 def _long(subject: Subject, given: Inputs) -> float:
-    plan, got, largest = given.plan, answer(subject, given), 0.0
+    plan, padding, largest = given.plan, undeclared(subject, given), 0.0
+    got = silenced(answer(subject, given), padding)
     whole = plan.query_length <= WHOLE or (subject.level == "contribution" and subject.form == "rotation")
     rows = list(range(plan.query_length)) if whole else rows_of(plan.query_length, EDGES, plan.seed)
     says = f"is wrong at a length of {plan.key_length}" + ("" if whole else f" (of its rows, {_listed(rows)} were looked at)")
-    for name, want in definition(subject, given if whole else sampled(given, rows)).items():
+    for name, want in definition(subject, given if whole else sampled(given, rows), padding=padding[:, rows]).items():
         if subject.card.softmax == "causal" and name in ("bias", "logits"):
             continue  # right up to a constant per query: L1 says how
         value = got[name] if whole else np.take(got[name], rows, axis=ROWS[name])
@@ -74,7 +78,28 @@ def _pinned(subject: Subject) -> list[Plan]:
         # A path for shared keys may go wrong with a mask, at one remainder of a tile, alone.
         masked = "random" if "mask" in subject.asks else "none"
         found += [_of_length(subject, base, n).but(mask=masked, extra={"storage": "expanded"}) for n in RAGGED if n <= longest]
+    found += [] if longest < SEVERAL else _around(subject)
     return [within_reach(subject, plan) for plan in found]
+
+
+def _around(subject: Subject) -> list[Plan]:
+    """Several tiles of keys with what a kernel treats apart: samples, shared keys, hidden keys, one query, single steps."""
+    if not {"q", "k"} <= subject.asks and subject.kind != "decoder":
+        return []
+    heads = subject.fixed.get("num_heads", 4)
+    plan = _of_length(subject, smoke_plan(subject, batch=2, heads=heads), SEVERAL)
+    if takes_groups(subject) and heads % 2 == 0:
+        plan = plan.but(kv_heads=2 if heads > 2 else 1)
+    hiding = [name for name, asked in (("random", "mask"), ("padding", "padding_mask")) if asked in subject.asks]
+    found = [plan, *(plan.but(mask=name) for name in hiding)]
+    if "causal" in subject.asks:
+        found = [*found, *(p.but(causal=True) for p in found)]
+    if subject.kind == "decoder":
+        return [plan.but(extra={"chunks": STEPS}) for plan in found]
+    last = SEVERAL - 1
+    if subject.one_length or (subject.positions == "contiguous" and subject.card.corner != "bottom-right"):
+        return found
+    return [*found, plan.but(query_length=1, offset=last, query_positions=(last,) if plan.query_positions else None)]
 
 
 def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from relpos.conformance import console
 from relpos.conformance.errors import UsageError
+from relpos.conformance.stated import check_sizes
 from relpos.conformance.verdict import BROKEN, EXIT_CODES
 from relpos.show.page import page
 from relpos.show.probing import shown_settings
@@ -29,6 +30,7 @@ def run_show(options: argparse.Namespace) -> int:
     """Show a scheme."""
     cls = settings_class(options.scheme)
     settings, origin = shown_settings(cls, options.scheme, options.set)
+    check_sizes(options.scheme, settings, {name: getattr(settings, name) for name, of in origin.items() if of == "given"})
     if options.plot is not None and options.plot.suffix not in FORMATS:
         raise UsageError(f"--plot: {options.plot} must end in one of {', '.join(FORMATS)}.")
     if options.plot is not None and find_spec("matplotlib") is None:
