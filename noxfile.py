@@ -54,6 +54,15 @@ def peers(session: nox.Session) -> None:
 
 
 @nox.session(requires=["environment"], venv_backend="none")
+def perf(session: nox.Session) -> None:
+    """Measure memory and latency over L beside attention without positions: nox -s perf -- --scheme alibi [--peers]"""
+    if "--peers" in session.posargs:
+        session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[peers]", *STRICT, external=True)
+    session.chdir(session.invoked_from)
+    session.run(PYTHON, "-m", "relpos", "perf", *session.posargs, external=True)
+
+
+@nox.session(requires=["environment"], venv_backend="none")
 def faults(session: nox.Session) -> None:
     """Plant every known fault and see that its law catches it: the kill table, an hour or less; nox -s faults -- --scheme t5"""
     made = ["--report", "reports/kill_table.md", "--worth", "conformance/worth.json"]
@@ -74,7 +83,7 @@ def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""
     stamp, wanted = PYTHON.parents[1] / "installed", fingerprint()
     if not any(HERE.glob("build/__editable__.*")) or not stamp.exists() or stamp.read_text() != wanted:
-        session.install("-c", "constraints.txt", "-e", ".[test,plots]", "--group", "dev", *STRICT)
+        session.install("-c", "constraints.txt", "-e", ".[test,plots,perf]", "--group", "dev", *STRICT)
         stamp.write_text(wanted)
 
 

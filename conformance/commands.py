@@ -18,6 +18,7 @@ from relpos.conformance.profiles import profile
 from relpos.conformance.vectors.command import add_vectors
 from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict
 from relpos.impls.card import CardError
+from relpos.perf.arguments import add_perf
 from relpos.show.command import add_show
 from relpos.spec.contract import SettingsError
 from relpos.spec.registry import UnknownScheme, settings_class
@@ -62,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     add_explain(commands)
     add_faults(commands)
     add_vectors(commands)
+    add_perf(commands)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
     return top

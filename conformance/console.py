@@ -136,11 +136,11 @@ def show_lines(lines: Iterable[str], *, style: str = "") -> None:
         out.print(Text(line, style=style))
 
 
-def show_broken(message: str, *, word: str = BROKEN) -> None:
+def show_broken(message: str, *, word: str = BROKEN, code: int = EXIT_CODES[BROKEN]) -> None:
     """Nothing was judged, and why."""
     out = console(error=True)
     out.print(Text(f"{word}: {message}", style="red"))
-    out.print(Text(f"Nothing was judged (exit {EXIT_CODES[BROKEN]}).", style="dim"))
+    out.print(Text(f"Nothing was judged (exit {code}).", style="dim"))
 
 
 def show_interrupted() -> None:

@@ -1,1 +1,1 @@
-"""Latency, memory and length extrapolation of what the judge has passed. Comes later: nothing is measured yet."""
+"""Latency and memory over L of what the judge has passed: rows, growth, comparisons, figures."""

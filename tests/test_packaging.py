@@ -115,7 +115,7 @@ def test_wheel_needs_what_pyproject_says(wheel: Path) -> None:
     (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
     metadata = Parser().parsestr(archive.read(name).decode())
     assert metadata["Requires-Python"] == PYPROJECT["project"]["requires-python"]
-    assert set(metadata.get_all("Provides-Extra", [])) == {"triton", "peers", "plots", "test"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {"triton", "peers", "perf", "plots", "test"}
 
 
 def test_sdist_builds_what_the_clone_builds(built: Path) -> None:

@@ -1,1 +1,1 @@
-"""The pytest-benchmark module that users run. Comes later, with relpos.perf."""
+"""The pytest-benchmark module that users run: one benchmark per variant and shape, for regressions of that variant alone."""

@@ -1,0 +1,49 @@
+"""Options of `python -m relpos perf`. What measures is imported only then: it needs packages that judging does not."""
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from relpos.conformance import console
+from relpos.conformance.verdict import BROKEN, EXIT_CODES
+from relpos.perf.point import MODES
+
+OUT = Path("perf-rows.jsonl")
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+PACKAGES = ("scipy", "psutil", "threadpoolctl", "pytest_benchmark", "matplotlib")
+
+
+def add_perf(commands: Any) -> None:
+    """Add `perf` to the commands."""
+    perf = commands.add_parser("perf", help="measure memory and latency over L, beside attention without positions")
+    perf.add_argument("--full", action="store_true", help="every variant, bfloat16, backward, decode, to L = 16384")
+    perf.add_argument("--scheme", help="only variants of one scheme")
+    perf.add_argument("--variant", action="append", default=[], metavar="NAME", help="this variant; may be repeated")
+    perf.add_argument("--impl", help="an implementation of yours, judged first (with --scheme)")
+    perf.add_argument("--set", action="append", default=[], dest="given", metavar="NAME=VALUE", help="fix a setting of --impl")
+    perf.add_argument("--peers", action="store_true", help="also what people use today: transformers, x-transformers, flex")
+    perf.add_argument("--claim", action="append", default=[], metavar="NAME=VALUE", help="state a claim of --impl")
+    perf.add_argument("--lengths", action="append", default=[], metavar="512,1024", help="lengths in place of the usual ones")
+    perf.add_argument("--dtype", action="append", default=[], choices=DTYPES, help="may be repeated")
+    perf.add_argument("--mode", action="append", default=[], choices=MODES, help="may be repeated")
+    perf.add_argument("--device", default="cpu", help="cpu or cuda")
+    perf.add_argument("--threads", type=int, default=0, help="threads of PyTorch (default: all cores of the process)")
+    perf.add_argument("--rounds", type=int, default=0, help="interleaved rounds (default: 5; with --full 7)")
+    perf.add_argument("--seed", type=int, default=0, help="of inputs and of the order of rounds")
+    perf.add_argument("--out", type=Path, default=OUT, metavar="FILE", help="rows; what it holds is not measured again")
+    perf.add_argument("--benchmark-json", type=Path, metavar="FILE", help="the rows as pytest-benchmark writes them")
+    perf.add_argument("--compare", type=Path, metavar="OLD.jsonl", help="hold --out against older rows of this machine")
+    perf.add_argument("--figures", type=Path, metavar="DIR", help="draw what --out holds, SVG, PNG and CSV; measures nothing")
+    perf.set_defaults(run=run_perf)
+
+
+def run_perf(options: argparse.Namespace) -> int:
+    """Measure, if what it takes is installed."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        console.show_broken(f"measuring needs {', '.join(missing)}: pip install 'relpos[perf]'.", word="package missing")
+        return EXIT_CODES[BROKEN]
+    from relpos.perf.command import run_perf as run
+
+    return run(options)

@@ -1,0 +1,76 @@
+"""What the options of the command ask for: which shapes, and which variants."""
+
+import argparse
+from dataclasses import dataclass
+
+import torch
+
+from relpos.conformance import console
+from relpos.conformance.errors import UsageError
+from relpos.conformance.settings import parse_settings
+from relpos.impls.card import parse_claims
+from relpos.perf.point import Variant
+from relpos.perf.sweep import FULL, Sweep, chosen_lengths, representatives
+from relpos.perf.variants import built_in, strangers
+from relpos.spec.registry import settings_class
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Variants that were asked for: ours, of which one may stand for its scheme, and those from elsewhere."""
+
+    ours: list[Variant]
+    others: list[Variant]
+    one_per_scheme: bool
+
+    @property
+    def number(self) -> int:
+        """How many will be measured."""
+        ours = len({v.scheme for v in self.ours}) if self.one_per_scheme else len(self.ours)
+        return ours + len(self.others)
+
+    def settled(self, known: frozenset[str]) -> list[Variant]:
+        """All that are measured; a probe finds who stands for its scheme, unless earlier rows have one."""
+        ours = representatives(self.ours, known=known) if self.one_per_scheme else self.ours
+        return [*self.others, *ours]
+
+
+def chosen_sweep(options: argparse.Namespace) -> Sweep:
+    """Shapes; UsageError on a length that is none or a device that is not there."""
+    base = FULL if options.full else Sweep()
+    try:
+        lengths = chosen_lengths(options.lengths) or base.lengths
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if options.device not in ("cpu", "cuda"):
+        raise UsageError(f"--device takes cpu or cuda; got {options.device!r}.")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: PyTorch sees no GPU here; leave the option out to measure on the CPU.")
+    dtypes, modes = tuple(options.dtype) or base.dtypes, tuple(options.mode) or base.modes
+    return Sweep(lengths=lengths, dtypes=dtypes, modes=modes, device=options.device)
+
+
+def chosen_variants(options: argparse.Namespace) -> Asked:
+    """Variants; UsageError or UnknownScheme on a name that is none."""
+    others = _peers(options.scheme) if options.peers else []
+    if options.impl is None:
+        found = built_in(options.scheme, tuple(options.variant))
+        return Asked(found, others, one_per_scheme=not options.full and not options.variant)
+    if options.scheme is None:
+        raise UsageError("--impl is measured as an implementation of a scheme: add --scheme NAME.")
+    settings_class(options.scheme)
+    given = parse_settings(options.scheme, options.given)
+    mine = strangers(options.impl, options.scheme, parse_claims(options.claim), given)
+    wanted = tuple(options.variant)
+    return Asked(built_in(options.scheme, wanted), [mine, *others], one_per_scheme=not wanted)
+
+
+def _peers(scheme: str | None) -> list[Variant]:
+    from relpos.perf.peers import peers
+
+    found, missing = peers(scheme)
+    if missing:
+        needs = ", ".join(f"{name}.py needs {package}" for name, package in missing.items())
+        said = f"in perf/peers, {needs}: those rows are left out. pip install 'relpos[peers]', or nox -s perf -- --peers."
+        console.show_lines([said], style="yellow")
+    return found

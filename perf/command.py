@@ -1,0 +1,120 @@
+"""What `python -m relpos perf` does: measure, or hold one file of rows against another, or draw it."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+
+from relpos.conformance import console
+from relpos.conformance.errors import UsageError
+from relpos.conformance.verdict import EXIT_CODES, INCOMPLETE
+from relpos.perf import compare, show
+from relpos.perf.benchmark_json import dumps
+from relpos.perf.chosen import chosen_sweep, chosen_variants
+from relpos.perf.estimate import JUDGE_S, estimate_s, in_words, limit_ms
+from relpos.perf.growth import COLUMNS, growth_lines, growths, write_table
+from relpos.perf.isolated import resident_isolated
+from relpos.perf.machine import machine, machine_id, run_facts
+from relpos.perf.measuring import Options
+from relpos.perf.point import CONTROL, LIMIT
+from relpos.perf.rows import RowsError, done, read
+from relpos.perf.sweep import Sweep, run
+from relpos.perf.variants import gate
+
+
+def run_perf(options: argparse.Namespace) -> int:
+    """Measure, compare what was measured, or draw it; exit code 2 where what came cannot be read or written."""
+    try:
+        if options.compare is not None:
+            return _compared(options)
+        return _drawn(options) if options.figures is not None else _measured(options)
+    except compare.OtherMachine as error:
+        console.show_broken(str(error), word="machine differs", code=compare.OTHER_MACHINE)
+        return compare.OTHER_MACHINE
+    except RowsError as error:
+        raise UsageError(str(error)) from None
+
+
+def _compared(options: argparse.Namespace) -> int:
+    found = compare.changes(read(options.compare), read(options.out), seed=options.seed)
+    console.show_lines(show.change_lines(found))
+    return compare.exit_code(found)
+
+
+def _drawn(options: argparse.Namespace) -> int:
+    from relpos.perf.figures import draw
+
+    written = draw(read(options.out), options.figures)
+    console.show_lines(str(path) for path in written)
+    return 0 if written else compare.NOTHING
+
+
+def _measured(options: argparse.Namespace) -> int:
+    sweep, how = chosen_sweep(options), _how(options)
+    torch.set_num_threads(how.threads)
+    record = machine(options.device)
+    facts = {"run": uuid4().hex[:8], "machine": machine_id(record), **run_facts()}
+    known = frozenset(variant for variant, *_ in done(options.out, facts["machine"]))
+    _write_machine(options.out, record)
+    console.show_lines([show.machine_line(record, facts, how.threads)])
+    try:
+        return _all(options, sweep, how, facts, known)
+    except KeyboardInterrupt:
+        console.show_lines([f"interrupted; {options.out} holds what was measured, the same command goes on from there"])
+        return EXIT_CODES[INCOMPLETE]
+
+
+def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], known: frozenset[str]) -> int:
+    asked = chosen_variants(options)
+    at_512_ms = limit_ms(how)
+    alone = (asked.number + 1) * sum(sweep.checks(shape) for shape in sweep.shapes())
+    seconds = estimate_s(sweep.shapes(), asked.number, how, at_512_ms, alone=alone) + JUDGE_S * len(asked.others)
+    console.show_lines([f"the limit takes {at_512_ms:.2f} ms at L = 512; all of it will take {in_words(seconds)}"])
+    variants = asked.settled(known)
+    refused = {v.label: why for v in variants if (why := gate(v))}
+    console.show_lines([show.plan_line(sweep, variants, how.rounds)])
+    with console.progress_bar() as bar:
+        task = bar.add_task("", total=None)
+
+        def report(words: str, number: int, of: int) -> None:
+            bar.update(task, description=words, completed=number, total=of)
+
+        run(sweep, variants, how, options.out, facts, refused=refused, progress=report, resident=resident_isolated)
+    return _reported(options)
+
+
+def _reported(options: argparse.Namespace) -> int:
+    """Tables and growth of all rows of the file, and whether there is a figure among them."""
+    rows = read(options.out)
+    if options.benchmark_json is not None:
+        _write(options.benchmark_json, dumps(rows), "--benchmark-json")
+    console.show_lines(show.table_lines(rows))
+    found = growths(rows, seed=options.seed)
+    console.show_lines(growth_lines(found))
+    if found:
+        write_table(options.out.with_name(f"{options.out.stem}.growth.csv"), COLUMNS, found)
+    ours = [one for one in rows if one["variant"] not in (LIMIT, CONTROL)]
+    return 0 if any("samples_ms" in one for one in ours) else compare.NOTHING
+
+
+def _how(options: argparse.Namespace) -> Options:
+    if options.rounds < 0 or options.threads < 0:
+        raise UsageError("--rounds and --threads take positive whole numbers.")
+    threads = options.threads or torch.get_num_threads()
+    return Options(rounds=options.rounds or (7 if options.full else 5), seed=options.seed, threads=threads)
+
+
+def _write_machine(out: Path, record: dict[str, Any]) -> None:
+    path = out.with_name(f"{out.stem}.machine-{machine_id(record)}.json")
+    _write(path, json.dumps(record, indent=1) + "\n", "--out")
+
+
+def _write(path: Path, text: str, option: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option}: {path} could not be written ({error.strerror}).") from None

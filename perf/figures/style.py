@@ -1,0 +1,35 @@
+"""How every figure looks: colours and markers that survive greyscale and colour blindness, sizes that survive half width."""
+
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colours without yellow, which vanishes on white; markers and dashes tell apart what greyscale does not.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6A3D9A", "#7F7F7F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (8, 2)))
+LIMIT_LOOK: dict[str, Any] = {"color": "black", "linewidth": 2.6, "linestyle": "-", "marker": ""}
+GUIDE: dict[str, Any] = {"color": "0.7", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
+WIDTH, ROW = 11.0, 5.4  # inches; at half a page's width the smallest letters are still 5 points
+STYLE: Any = {
+    "font.size": 11, "axes.titlesize": 12, "axes.labelsize": 11, "xtick.labelsize": 10, "ytick.labelsize": 10,
+    "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.7, "lines.markersize": 6.5,
+    "svg.fonttype": "none", "svg.hashsalt": "relpos", "figure.dpi": 120, "savefig.dpi": 120,
+}  # fmt: skip
+
+
+def look(number: int) -> dict[str, Any]:
+    """Colour, marker and dash of the n-th line; no two of the first forty are the same."""
+    marker, dash = MARKERS[number % len(MARKERS)], DASHES[(number // len(MARKERS)) % len(DASHES)]
+    return {"color": COLOURS[number % len(COLOURS)], "marker": marker, "linestyle": dash}
+
+
+def canvas(rows: int, columns: int) -> tuple[Figure, Any]:
+    """A figure with so many panels, [rows, columns], and room for its footer."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, ROW * rows), layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = figure.subplots(rows, columns, squeeze=False)
+    return figure, panels

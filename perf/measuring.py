@@ -1,0 +1,183 @@
+"""Measures the variants of one shape: output against the definition, latency in rounds, output again, memory."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relpos.perf.accuracy import error_units
+from relpos.perf.data import Call, Data, limit
+from relpos.perf.memory import First, first_call, footprint, kept_for_backward
+from relpos.perf.plugging import Unsupported
+from relpos.perf.point import CONTROL, LIMIT, THE_CONTROL, THE_LIMIT, Shape, Variant
+from relpos.perf.rows import FAILED, OK, OOM, TOO_SLOW, UNSTABLE, UNSUPPORTED
+from relpos.perf.scaling import claimed_exponent
+from relpos.perf.timing import Timed, interleaved, ratio, ratios
+from relpos.perf.workload import Workload
+from relpos.spec.contract import SettingsError
+
+SETS = 3  # of inputs, taken in turn: no round repeats what a cache keyed by the input has seen just before
+SAME_ULPS = 64  # a kernel may add in another order from call to call
+NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "Cannot allocate memory")
+
+Found = tuple[Variant, str, dict[str, Any]]  # what was measured, its status, its figures
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a shape is measured.
+
+    rounds     interleaved rounds
+    most_ms    a variant whose single call takes longer is reported as too slow, with that call as its figure
+    memory     whether memory is measured too; accuracy: whether the output is held against the definition
+    """
+
+    rounds: int = 5
+    seed: int = 0
+    threads: int = 2
+    most_ms: float = 4000.0
+    memory: bool = True
+    accuracy: bool = True
+
+
+def measure(shape: Shape, variants: list[Variant], options: Options, note: Note = lambda label: None) -> list[Found]:
+    """Rows of a shape, the limit and its control first; `note` is told which variant is in hand, and "" when none is."""
+    torch.set_num_threads(options.threads)
+    race = Race(shape, options, note)
+    for variant in variants:
+        race.enter(variant)
+    race.run()
+    found = [race.found(variant) for variant in (THE_LIMIT, THE_CONTROL, *variants)]
+    note("")
+    return found
+
+
+class Race:
+    """The variants of one shape on the same inputs."""
+
+    def __init__(self, shape: Shape, options: Options, note: Note) -> None:
+        self.shape, self.options, self.note = shape, options, note
+        self.sets = [Data(shape, options.seed + n) for n in range(SETS)]
+        self.works: dict[str, Workload] = {}
+        self.firsts: dict[str, First] = {}
+        self.failed: dict[str, tuple[str, dict[str, Any]]] = {}
+        self.timed: dict[str, Timed] = {}
+
+    def enter(self, variant: Variant) -> None:
+        """Build a variant and call it for the first time; what it raises is its row, and the others go on."""
+        self.note(variant.label)
+        try:
+            work = Workload(variant, self.shape)
+            traced = self.options.memory and not self.shape.device.startswith("cuda")
+            self.firsts[variant.label] = first_call(work.call(self.sets[0]), traced=traced)
+            self.works[variant.label] = work
+        except Exception as error:  # noqa: BLE001
+            self.failed[variant.label] = status_of(error)
+
+    def run(self) -> None:
+        """Time all that could be called."""
+        calls = {label: self._fresh(label) for label in (LIMIT, CONTROL, *self.works)}
+        o = self.options
+        self.timed = interleaved(calls, rounds=o.rounds, seed=o.seed, device=self.shape.device, most_ms=o.most_ms)
+
+    def _fresh(self, label: str) -> Callable[[int], Call]:
+        def fresh(number: int) -> Call:
+            self.note(label)  # before the clock starts; whoever is killed in a round is known by name
+            return self.call(label, self.sets[number % SETS])
+
+        return fresh
+
+    def call(self, label: str, data: Data) -> Call:
+        """One call of a variant or of the limit."""
+        return self.works[label].call(data) if label in self.works else limit(self.shape, data)
+
+    def found(self, variant: Variant) -> Found:
+        """Its status and figures."""
+        self.note(variant.label)
+        if variant.label in self.failed:
+            return variant, *self.failed[variant.label]
+        timed = self.timed[variant.label]
+        if timed.error is not None:
+            return variant, *status_of(timed.error)
+        if not timed.samples_ms:
+            took = f"one call took {timed.warm_ms:.0f} ms, more than {self.options.most_ms:.0f}"
+            return variant, TOO_SLOW, {"latency_ms": timed.warm_ms, "reason": took}
+        try:
+            figures = {**self._latency(variant.label), **self._of_variant(variant.label), **self._memory(variant.label)}
+        except Exception as error:  # noqa: BLE001
+            return variant, *status_of(error)
+        if "wrong" in figures:
+            return variant, FAILED, figures | {"reason": figures.pop("wrong")}
+        reasons = timed.reasons
+        return variant, UNSTABLE if reasons else OK, figures | ({"reason": "; ".join(reasons)} if reasons else {})
+
+    def _latency(self, label: str) -> dict[str, Any]:
+        one = self.timed[label]
+        figures: dict[str, Any] = {
+            "latency_ms": one.median_ms,
+            "tokens_per_second": self.shape.batch * self.shape.query_length / one.median_ms * 1000,
+            "samples_ms": [round(sample, 5) for sample in one.samples_ms],
+        }
+        if self.timed[LIMIT].samples_ms:
+            by_minima, by_pairs = ratio(self.timed, label)
+            pairs = [round(one, 5) for one in ratios(self.timed, label)]
+            figures |= {"ratio_of_minima": by_minima, "median_of_ratios": by_pairs, "ratios": pairs}
+        return figures
+
+    def _of_variant(self, label: str) -> dict[str, Any]:
+        if label not in self.works:
+            return {}
+        work = self.works[label]
+        claim = work.subject.card.memory
+        claimed = {"claimed_memory": claim, "claimed_exponent": claimed_exponent(claim)} if claim else {}
+        return {"parameters": work.parameters, "settings": _plain(work.settings), **claimed, **self._checked(work, label)}
+
+    def _checked(self, work: Workload, label: str) -> dict[str, Any]:
+        """The output against the definition, and, after the timed loop, against itself before it."""
+        before = self.firsts[label].output
+        if not _alike(before, work.call(self.sets[0])()):
+            return {"wrong": "after the timed loop the same inputs give another output"}
+        if not self.options.accuracy:
+            return {}
+        units, allowed = error_units(work, self.sets[0], before, seed=self.options.seed)
+        found: dict[str, Any] = {"error_units": units, "error_allowed_units": allowed}
+        if units > allowed:
+            found["wrong"] = f"the output is off by {units:.3g} units, allowed are {allowed:g}"
+        return found
+
+    def _memory(self, label: str) -> dict[str, Any]:
+        if not self.options.memory:
+            return {}
+        data, shape = self.sets[0], self.shape
+        figures = asdict(footprint(lambda: self.call(label, data), shape, data.q.nbytes)) | {"output_bytes": data.q.nbytes}
+        first = self.firsts.get(label)
+        if first is not None and first.peak_bytes is not None:
+            # Gradients that stay with their inputs are no caches of the implementation.
+            kept = {"retained_bytes": first.retained_bytes} if shape.mode != "forward_backward" else {}
+            figures |= {"first_peak_bytes": first.peak_bytes, **kept}
+        if shape.mode == "forward_backward" and not shape.device.startswith("cuda"):
+            ahead = self.works[label].recorded(data) if label in self.works else limit(shape, data, backward=False)
+            figures["backward_bytes"] = kept_for_backward(ahead)
+        return figures
+
+
+def status_of(error: Exception) -> tuple[str, dict[str, Any]]:
+    """Status and reason of a point that raised."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, (Unsupported, SettingsError, NotImplementedError)):
+        return UNSUPPORTED, {"reason": said}
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(words in str(error) for words in NO_MEMORY):
+        return OOM, {"reason": said}
+    return FAILED, {"reason": f"{type(error).__name__}: {said}"}
+
+
+def _alike(before: Tensor, after: Tensor) -> bool:
+    close = torch.finfo(before.dtype).eps * SAME_ULPS
+    return torch.equal(before, after) or torch.allclose(before, after, rtol=close, atol=close * float(before.abs().max()))
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}

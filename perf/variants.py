@@ -1,0 +1,101 @@
+"""Which variants are measured: those with a certificate of the present judge and definition, or judged on the spot."""
+
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from relpos.conformance.builtins import builtins
+from relpos.conformance.certificate import certificate_name, laws_hash, read, scheme_hash, source_hash
+from relpos.conformance.errors import AdapterError, UsageError
+from relpos.conformance.isolated import Request, judge_isolated
+from relpos.conformance.loading import load
+from relpos.conformance.subject import plug_in
+from relpos.conformance.verdict import CONFORMS
+from relpos.perf.point import Variant
+from relpos.spec.registry import settings_class
+
+IMPLS = Path(__file__).resolve().parent.parent / "impls"
+CERTIFICATES = Path(__file__).resolve().parent.parent / "conformance" / "certificates"
+
+
+def built_in(scheme: str | None = None, wanted: tuple[str, ...] = ()) -> list[Variant]:
+    """Variants that ship with relpos, of one scheme or all, or those named ("alibi/toeplitz" or "toeplitz")."""
+    if scheme is not None:
+        settings_class(scheme)
+    found = [_built_in(label, spec) for label, spec in builtins(scheme).items()]
+    if not wanted:
+        return found
+    chosen = [v for v in found if v.label in wanted or v.label.split("/")[1] in wanted]
+    missing = [name for name in wanted if not any(name in (v.label, v.label.split("/")[1]) for v in chosen)]
+    if missing:
+        there = ", ".join(v.label for v in found)
+        raise UsageError(f"--variant: there is no {' and no '.join(map(repr, missing))}; there are {there}.")
+    return chosen
+
+
+def _built_in(label: str, spec: str) -> Variant:
+    return Variant(label=label, spec=spec, scheme=label.split("/")[0], source=source_of(spec))
+
+
+def strangers(spec: str, scheme: str, claims: dict[str, Any], settings: dict[str, Any]) -> Variant:
+    """An implementation from elsewhere: "my_kernels:alibi" or "path/to/my_kernels.py:alibi"."""
+    place, _, name = spec.rpartition(":")
+    label = f"{scheme}/{Path(place).stem if place.endswith('.py') else place}:{name}"
+    given = tuple(settings.items())
+    return Variant(label=label, spec=spec, scheme=scheme, claims=tuple(claims.items()), settings=given, origin="yours",
+                   source=source_of(spec))  # fmt: skip
+
+
+def source_of(spec: str) -> str:
+    """Hash of the file that an implementation lives in, and of what ours share if it is one of them; empty where there is none.
+
+    Nothing of it is imported: what is measured may do anything at import.
+    """
+    place = spec.rpartition(":")[0]
+    if place.endswith(".py"):
+        files = [Path(place)]
+    else:
+        try:
+            found = find_spec(place)
+        except (ImportError, ValueError):
+            found = None
+        files = [Path(found.origin)] if found is not None and found.origin else []
+    if place.startswith("relpos.impls."):
+        files += sorted(IMPLS.glob("_*.py"))
+    texts = [path.read_bytes() for path in files if path.is_file()]
+    return hashlib.sha256(b"".join(texts)).hexdigest()[:12] if texts else ""
+
+
+def gate(variant: Variant) -> str:
+    """Why a variant may not be ranked; empty: its certificate holds, or it passes smoke now."""
+    path = CERTIFICATES / certificate_name(variant.label)
+    if path.exists() and _holds(path, variant):
+        return ""
+    return judged(variant, "smoke")
+
+
+def judged(variant: Variant, profile: str) -> str:
+    """Why a variant does not conform at a profile; empty: it does."""
+    options: dict[str, Any] = {"scheme": variant.scheme, "claims": dict(variant.claims)}
+    request = Request(variant.spec, options, settings=tuple(f"{n}={v}" for n, v in variant.settings), profile=profile)
+    try:
+        verdict = judge_isolated(request)
+    except (AdapterError, UsageError, ValueError) as error:
+        return f"not judged: {error}"
+    if verdict.word == CONFORMS:
+        return ""
+    return f"{verdict.word}: {', '.join(r.law.name for r in verdict.failures)} at the {profile} profile"
+
+
+def _holds(path: Path, variant: Variant) -> bool:
+    """Whether a certificate was given to this source, by this judge, for this definition."""
+    try:
+        document = read(path)
+    except UsageError:
+        return False
+    header = document["header"]
+    subject = plug_in(load(variant.spec), spec=variant.spec, scheme=variant.scheme)
+    present = (scheme_hash(variant.scheme), laws_hash(), source_hash(subject))
+    written = (header["scheme_hash"], header["laws_hash"], header["implementation"]["source_hash"])
+    return present == written and document["footer"]["verdict"] == CONFORMS

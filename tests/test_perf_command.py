@@ -1,0 +1,142 @@
+"""`python -m relpos perf` from end to end: measured, resumed, compared, drawn, and every way of going wrong told apart."""
+
+import json
+import shutil
+
+import pytest
+
+from perf_rows import pretended
+from relpos.conformance.commands import main
+from relpos.perf import command
+from relpos.perf.rows import append, read
+
+TWO = ("--scheme", "alibi", "--variant", "toeplitz", "--variant", "bias", "--rounds", "2", "--threads", "1")
+SHORT = (*TWO, "--lengths", "64,128")
+
+
+@pytest.fixture(autouse=True)
+def passed(monkeypatch):
+    """The gate has tests of its own, and so has the fresh process."""
+    monkeypatch.setattr(command, "gate", lambda variant: "")
+    monkeypatch.setattr(command, "resident_isolated", lambda shape, variant, options: 0)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Rows of one whole run in processes of their own, with its exit code."""
+    out = tmp_path_factory.mktemp("perf") / "rows.jsonl"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "gate", lambda variant: "")
+        patch.setattr(command, "resident_isolated", lambda shape, variant, options: 0)
+        code = main(("perf", *SHORT, "--out", str(out), "--benchmark-json", str(out.with_name("benchmark.json"))))
+    return code, out
+
+
+def test_a_whole_run_leaves_a_row_per_point_the_machine_and_what_pytest_benchmark_reads(measured):
+    code, out = measured
+    rows = read(out)
+    points = {(one["variant"], one["causal"], one["key_length"]) for one in rows}
+    assert code == 0 and len(points) == len(rows) == 4 * 2 * 2
+    assert {one["status"] for one in rows} <= {"ok", "unstable"}
+    assert all(one["tokens_per_second"] > 0 and one["peak_bytes"] > 0 and one["date"] for one in rows)
+    ours = [one for one in rows if one["variant"] == "alibi/bias"]
+    assert all(one["claimed_exponent"] == 2 and one["error_units"] <= one["error_allowed_units"] for one in ours)
+    (machine,) = out.parent.glob("rows.machine-*.json")
+    assert rows[0]["machine"] in machine.name and json.loads(machine.read_text(encoding="utf-8"))["cores"]
+    assert len(json.loads(out.with_name("benchmark.json").read_text(encoding="utf-8"))["benchmarks"]) == 16
+
+
+def test_a_formed_bias_takes_a_matrix_at_every_length_and_a_view_does_not(measured):
+    _, out = measured
+    peaks = {(one["variant"], one["key_length"]): one["peak_bytes"] for one in read(out) if not one["causal"]}
+    assert (
+        peaks["alibi/bias", 128] / peaks["alibi/bias", 64]
+        > 3
+        > 2.2
+        > peaks["alibi/toeplitz", 128] / peaks["alibi/toeplitz", 64]
+    )
+
+
+def test_the_same_command_again_measures_nothing(measured, tmp_path, monkeypatch):
+    out = shutil.copy(measured[1], tmp_path)
+    before = read(measured[1])
+    monkeypatch.setattr("relpos.perf.isolated.get_context", lambda kind: pytest.fail("a process was started"))
+    assert main(("perf", *SHORT, "--out", str(out))) == 0
+    assert read(tmp_path / "rows.jsonl") == before
+
+
+def test_a_run_is_no_slower_than_itself(measured, capsys):
+    assert main(("perf", "--compare", str(measured[1]), "--out", str(measured[1]))) == 0
+    assert "1.00" in capsys.readouterr().out
+
+
+def test_slower_rows_exit_with_five_and_other_machines_with_seven(tmp_path, capsys):
+    files = {}
+    for name, rows in {"old": pretended(), "slow": pretended(seed=1, slower=1.5), "far": pretended(machine="ffff")}.items():
+        files[name] = str(tmp_path / f"{name}.jsonl")
+        append(tmp_path / f"{name}.jsonl", rows)
+    assert main(("perf", "--compare", files["old"], "--out", files["slow"])) == 5
+    assert "slower" in capsys.readouterr().out
+    assert main(("perf", "--compare", files["old"], "--out", files["far"])) == 7
+    assert "times of two machines are not compared" in " ".join(capsys.readouterr().err.split())
+
+
+def test_nothing_measured_exits_with_six(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "gate", lambda variant: "L1 at the smoke profile")
+    assert main(("perf", *TWO, "--lengths", "64", "--out", str(tmp_path / "rows.jsonl"))) == 6
+    assert "not-certified: alibi/bias, alibi/toeplitz: L1 at the smoke profile" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", interrupted)
+    assert main(("perf", *SHORT, "--out", str(tmp_path / "rows.jsonl"))) == 4
+    said = capsys.readouterr().out.replace("\n", " ")
+    assert "the same command goes on from there" in said
+    assert said.index("will take about") < said.index("2 variants at"), "the estimate comes first"
+
+
+COMPLAINTS = [
+    (("--scheme", "alibbi"), "no scheme is called 'alibbi'. Did you mean alibi?"),
+    (("--lengths", "512,long"), "--lengths takes whole numbers from 2, such as 512,1024; got 'long'."),
+    (("--variant", "alibi/fast"), "--variant: there is no 'alibi/fast'; there are alibi/bias"),
+    (("--device", "tpu"), "--device takes cpu or cuda; got 'tpu'."),
+    (("--rounds", "-1"), "--rounds and --threads take positive whole numbers."),
+    (("--impl", "my.py:bias"), "add --scheme NAME"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), COMPLAINTS, ids=lambda value: value[0] if isinstance(value, tuple) else "")
+def test_what_makes_no_sense_is_said_without_a_traceback(words, said, tmp_path, capsys):
+    assert main(("perf", *words, "--out", str(tmp_path / "rows.jsonl"))) == 2
+    err = " ".join(capsys.readouterr().err.split())
+    assert said in err and "Traceback" not in err
+
+
+def test_an_unknown_dtype_is_refused_with_those_there_are(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(("perf", "--dtype", "float8"))
+    assert left.value.code == 2 and "bfloat16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"schema": "relpos-perf-0"}\n', "this version reads relpos-perf-1"),
+        ("half a line", "not JSON"),
+        ('{"schema": "relpos-perf-1", "run": "r"}\n', "the row has no machine"),
+    ],
+)
+def test_a_file_that_holds_no_rows_is_left_as_it_is(text, said, tmp_path, capsys):
+    out = tmp_path / "rows.jsonl"
+    out.write_text(text, encoding="utf-8")
+    assert main(("perf", *SHORT, "--out", str(out))) == 2
+    assert said in " ".join(capsys.readouterr().err.split()) and out.read_text(encoding="utf-8") == text
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path, capsys):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert main(("perf", *SHORT, "--out", str(tmp_path / "file" / "rows.jsonl"))) == 2
+    assert "could not be written" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,58 @@
+"""Peers give the definition's output before they are timed; what is measured is known by its source; benchmarks run."""
+
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from relpos.perf.measuring import Options, measure
+from relpos.perf.peers import peers
+from relpos.perf.point import Shape
+from relpos.perf.rows import MEASURED, UNSUPPORTED
+from relpos.perf.variants import source_of, strangers
+
+FOUND, MISSING = peers()
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["bidirectional", "causal"])
+def test_every_peer_gives_the_definition_s_output_or_says_why_not(causal):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of theirs
+        found = measure(Shape(key_length=40, heads=2, causal=causal), FOUND, Options(rounds=1, threads=1, memory=False))
+    had = {v.label for v, status, _ in found if status in MEASURED}
+    assert not {(v.label, figures["reason"]) for v, s, figures in found if s not in (*MEASURED, UNSUPPORTED)}
+    assert had - {"limit", "control"}, "at least flex, which needs no package"
+
+
+def test_a_missing_package_costs_its_rows_alone(monkeypatch):
+    monkeypatch.delitem(sys.modules, "relpos.perf.peers.x_transformers", raising=False)
+    for name in ("x_transformers", "x_transformers.x_transformers"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found, missing = peers("alibi")
+    assert missing["x_transformers"] == "x_transformers" and "alibi/flex" in {v.label for v in found}
+
+
+def test_a_stranger_is_named_by_its_file_and_known_by_its_source(tmp_path):
+    file = tmp_path / "kernels.py"
+    file.write_text("def bias(): ...\n", encoding="utf-8")
+    mine = strangers(f"{file}:bias", "alibi", {"level": "contribution"}, {"slope_rule": "press"})
+    assert (mine.label, mine.origin, mine.settings) == ("alibi/kernels:bias", "yours", (("slope_rule", "press"),))
+    file.write_text("def bias(): pass\n", encoding="utf-8")
+    assert source_of(f"{file}:bias") != mine.source != ""
+    assert source_of("no_such_module:bias") == "" and source_of("relpos.impls.alibi:bias") != source_of("relpos.impls.t5:bias")
+
+
+def bench(*words):
+    asked = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "relpos.bench", "-p", "relpos.bench.plugin", *words)
+    return subprocess.run([sys.executable, *asked], capture_output=True, text=True, timeout=200, check=False)
+
+
+def test_the_benchmark_of_one_variant_runs():
+    found = bench("--variant", "alibi/toeplitz", "--lengths", "64", "--benchmark-disable")
+    assert found.returncode == 0 and "1 passed" in found.stdout, found.stdout
+
+
+def test_a_benchmark_of_nothing_is_told_what_to_name():
+    found = bench("--benchmark-disable")
+    assert found.returncode != 0 and "relpos.bench needs --variant NAME" in found.stdout + found.stderr
