@@ -18,10 +18,9 @@ from relpos.conformance.message import diagnosis_lines, failure_lines, headline
 from relpos.conformance.runner import ACCEPTED, FAIL, NOT_APPLICABLE, NOT_CLAIMED, PASS, REFUSED, LawResult
 from relpos.conformance.settings import choices
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
-from relpos.conformance.worth import percent_caught
+from relpos.conformance.worth import LEGEND, percent_caught
 from relpos.spec.registry import schemes, settings_class
 
-LEGEND = "catches: of the faults planted for that law, found by so many inputs (python -m relpos faults)"
 SIGNS = {
     PASS: ("✓", "green"),
     FAIL: ("✗", "red bold"),
