@@ -18,7 +18,7 @@ from relpos.conformance.message import diagnosis_lines, failure_lines, headline
 from relpos.conformance.runner import ACCEPTED, FAIL, NOT_APPLICABLE, NOT_CLAIMED, PASS, REFUSED, LawResult
 from relpos.conformance.settings import choices
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
-from relpos.conformance.worth import LEGEND, percent_caught
+from relpos.conformance.worth import CAUGHT, percent_caught
 from relpos.spec.registry import schemes, settings_class
 
 SIGNS = {
@@ -87,7 +87,7 @@ def show_ending(out: Console, verdict: Verdict) -> None:
     if verdict.unjudged:
         _labelled(out, "  …", f"not judged, it ended before: {', '.join(verdict.unjudged)}", style="dim")
     if any("· catches" in _detail(r, verdict.subject.level) for r in verdict.results):
-        _labelled(out, "  %", LEGEND, style="dim")
+        _labelled(out, "  %", CAUGHT, style="dim")
     judged, inputs = sum(r.verdict in JUDGED for r in verdict.results), sum(r.inputs for r in verdict.results)
     out.print(Text(f"{_count(judged, 'law')}, {inputs} inputs, {verdict.seconds:.0f} s", style="dim"))
     out.print(Text(_closing(verdict), style=STYLES.get(verdict.word, "red bold")))

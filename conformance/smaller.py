@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from relpos.conformance import grids
+from relpos.conformance.asks import TENSORS
 from relpos.conformance.placing import flat, moved, within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.settings import SIZES, legal, smallest
@@ -60,7 +61,8 @@ def _heads(subject: Subject, plan: Plan) -> Iterator[Plan]:
 def _widths(subject: Subject, plan: Plan) -> Iterator[Plan]:
     if {"head_dim", "embed_dim"} & set(subject.fixed) or {"reach", "nearest"} & set(plan.extra):
         return
-    for n in (1, *less(plan.head_dim, 2, 2)):
+    seen = TENSORS & subject.asks or {"head_dim", "embed_dim"} & set(plan.settings)
+    for n in (1, *less(plan.head_dim, 2, 2)) if seen else (2,) * (plan.head_dim > 2):  # unseen, it is not worth a word
         if n == 1 and (plan.head_dim == 1 or subject.form in ("rotation", "embedding")):
             continue
         yield plan.but(head_dim=n, settings=_sized(subject, plan, "head_dim", n))

@@ -17,7 +17,7 @@ import jsonschema
 
 HERE = Path(__file__).parent
 DIGITS = 4
-LEGEND = "catches: of the faults planted for that law, found by so many inputs (python -m relpos faults)"
+CAUGHT = "catches: of the faults planted for that law, found by so many inputs (python -m relpos faults)"
 
 
 @cache

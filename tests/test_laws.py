@@ -8,10 +8,12 @@ import culprits
 from judging import failing, plugged, tried
 from relpos.conformance.expected import forms_levels
 from relpos.conformance.laws import l10_slopes, law, laws
+from relpos.conformance.loading import load
+from relpos.conformance.plan import Plan
 from relpos.conformance.planting import plant
 from relpos.conformance.profiles import PROFILES
 from relpos.conformance.rewritings import REWRITINGS
-from relpos.conformance.runner import FAIL, PASS
+from relpos.conformance.runner import FAIL, PASS, replay
 from relpos.conformance.smoke import smoke
 from relpos.conformance.verdict import judge
 from relpos.spec.attention import attention, softmax
@@ -104,3 +106,10 @@ def test_a_constant_per_query_is_free_under_softmax():
     moved = score + np.arange(3)[:, None]
     every = np.ones(score.shape, dtype=bool)
     np.testing.assert_allclose(softmax(score, every), softmax(moved, every), atol=2.0**-50)
+
+
+def test_a_shard_of_heads_at_positions_per_sample_is_no_shard_of_samples():
+    rows = {"query_positions": ((8, 9), (5, 6)), "key_positions": ((8, 9, 10), (3, 4, 5))}
+    plan = Plan(settings={"num_heads": 3}, batch=2, heads=3, query_length=2, key_length=3, extra={"heads": (1,)}, **rows)
+    subject = plugged(load("relpos.impls.alibi:shard"))
+    assert replay(law("L9"), subject, plan).verdict == PASS

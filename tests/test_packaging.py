@@ -173,5 +173,5 @@ def test_torch_is_pinned_without_a_build() -> None:
 def test_every_dependency_has_its_reason_beside_it() -> None:
     lines = (HERE / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     for requirement in requirements():
-        (line,) = [text for text in lines if re.match(rf'\s*"{requirement.name}[\[=>]', text)]
-        assert "   # " in line, f"pyproject.toml does not say why {requirement.name} is needed"
+        found = [text for text in lines if re.match(rf'\s*"{requirement.name}[\[=>]', text)]
+        assert found and all("   # " in line for line in found), f"pyproject.toml does not say why {requirement.name} is needed"

@@ -46,7 +46,7 @@ def shard(given: Inputs, heads: tuple[int, ...]) -> Inputs:
 def _same(subject: Subject, given: Inputs, got: dict, whole: dict, heads: tuple[int, ...], says: str) -> float:
     largest = 0.0
     for name, want in definition(subject, given).items():
-        axis = AXES[name].index("head")
+        axis = AXES[name].index("head") - len(AXES[name])  # from the end: a bias per sample has one axis more in front
         pick = lambda a, axis=axis: np.take(a, heads, axis=axis)  # noqa: E731
         bound = pick(np.broadcast_to(2 * bound_of(want, given.plan.dtype), want.value.shape))
         found = compare_within(got[name], pick(whole[name]), bound, name=name, allowed=C[want.kind], axes=AXES[name])
