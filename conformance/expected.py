@@ -29,6 +29,11 @@ AXES: dict[str, tuple[str, ...]] = {
 }
 
 
+def axis_of(name: str, axis: str) -> int:
+    """Where an axis of a result lies, counted from the end: a bias per sample has one axis more in front."""
+    return AXES[name].index(axis) - len(AXES[name])
+
+
 @dataclass(frozen=True)
 class Expected:
     """One array the definition prescribes; kind names its row in the tolerance table."""

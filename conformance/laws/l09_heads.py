@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import answer, definition, prepared
-from relpos.conformance.expected import AXES
+from relpos.conformance.expected import AXES, axis_of
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.plan import Inputs, Plan
@@ -46,7 +46,7 @@ def shard(given: Inputs, heads: tuple[int, ...]) -> Inputs:
 def _same(subject: Subject, given: Inputs, got: dict, whole: dict, heads: tuple[int, ...], says: str) -> float:
     largest = 0.0
     for name, want in definition(subject, given).items():
-        axis = AXES[name].index("head") - len(AXES[name])  # from the end: a bias per sample has one axis more in front
+        axis = axis_of(name, "head")
         pick = lambda a, axis=axis: np.take(a, heads, axis=axis)  # noqa: E731
         bound = pick(np.broadcast_to(2 * bound_of(want, given.plan.dtype), want.value.shape))
         found = compare_within(got[name], pick(whole[name]), bound, name=name, allowed=C[want.kind], axes=AXES[name])

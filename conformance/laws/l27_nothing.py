@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import answer, definition, prepared, silenced, undeclared
-from relpos.conformance.expected import AXES
+from relpos.conformance.expected import AXES, axis_of
 from relpos.conformance.judge import bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
@@ -30,7 +30,7 @@ def check(subject: Subject, plan: Plan) -> float:
         bound, wanted = 2 * bound_of(want, plan.dtype), whole[name]
         for axis, along in (("query", queries), ("key", keys)):
             if axis in AXES[name]:
-                bound, wanted = (np.take(a, along, axis=AXES[name].index(axis)) for a in (bound, wanted))
+                bound, wanted = (np.take(a, along, axis=axis_of(name, axis)) for a in (bound, wanted))
         found = compare_within(got[name], wanted, bound, name=name, allowed=C[want.kind], axes=AXES[name])
         says = "queries and keys in another order do not give the same in that order: a position has an effect"
         largest = max(largest, demand(found, says, plan))
