@@ -51,7 +51,7 @@ def show_verdict(verdict: Verdict) -> None:
     out = console()
     show_beginning(out, verdict)
     for result in verdict.results:
-        show_result(out, result)
+        show_result(out, result, verdict.subject.level)
     show_ending(out, verdict)
 
 
@@ -84,10 +84,10 @@ def show_ending(out: Console, verdict: Verdict) -> None:
     """What was not judged, the verdict, what else would fit, then each failure once."""
     if left := _not_applicable(verdict.results):
         _labelled(out, "  –", "not applicable: " + "; ".join(left), style="dim")
-    if verdict.unjudged:
-        _labelled(out, "  …", f"not judged, it ended before: {', '.join(verdict.unjudged)}", style="dim")
     if any("· catches" in _detail(r, verdict.subject.level) for r in verdict.results):
         _labelled(out, "  %", CAUGHT, style="dim")
+    if verdict.unjudged:
+        _labelled(out, "  …", f"not judged, it ended before: {', '.join(verdict.unjudged)}", style="dim")
     judged, inputs = sum(r.verdict in JUDGED for r in verdict.results), sum(r.inputs for r in verdict.results)
     out.print(Text(f"{_count(judged, 'law')}, {inputs} inputs, {verdict.seconds:.0f} s", style="dim"))
     out.print(Text(_closing(verdict), style=STYLES.get(verdict.word, "red bold")))

@@ -88,7 +88,7 @@ def test_ids_name_laws_and_what_failed_is_run_again_on_two_workers(repository):
 def test_accepted_deviations_are_expected_failures_and_stale_ones_fail(repository):
     (repository / "test_theirs.py").write_text(ACCEPTED, encoding="utf-8")
     code, out = run(repository, "-rx", "-k", "L10-")
-    assert code == 1 and "3 failed, 1 xfailed" in out.replace("108 deselected, ", "").replace(", 108 deselected", "")
+    assert code == 1 and "3 failed, 1 xfailed" in re.sub(r", \d+ deselected|\d+ deselected, ", "", out)
     assert "test_as_declared[alibi-L10-slopes] - accepted deviation: their slopes (Old checkpoints)" in out
     assert "L10 · slopes for 1…128 heads: the deviation 'their slopes' is stale: L10 holds on its witness; remove it\n" in out
     assert "The deviation 'their slopes' is stale: L10 holds on its witness; remove it.\nWitness: num_heads = 4, " in out
