@@ -36,7 +36,7 @@ def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
 def bfloat16() -> np.dtype:
     """NumPy has no bfloat16 of its own; JAX brings one, ml_dtypes. UsageError where it is missing."""
     try:
-        from ml_dtypes import bfloat16 as theirs
+        from ml_dtypes import bfloat16 as theirs  # type: ignore[import-not-found]
     except ImportError:
         raise UsageError(
             "claim `dtypes` names bfloat16, and it takes NumPy arrays, which have none: install ml_dtypes, or leave it out."

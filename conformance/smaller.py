@@ -78,7 +78,7 @@ def _sized(subject: Subject, plan: Plan, axis: str, n: int) -> dict[str, Any]:
 
 
 def _rows(subject: Subject, positions: tuple | None, n: int) -> tuple | None:
-    return positions[:n] if _per_sample(subject, positions) else positions
+    return positions[:n] if positions is not None and _per_sample(subject, positions) else positions
 
 
 def _per_sample(subject: Subject, positions: tuple | None) -> bool:

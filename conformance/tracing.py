@@ -35,6 +35,9 @@ class Declined(Exception):
 class StandIn(nn.Module):
     """Called in place of an implementation; its learned tensors keep their names."""
 
+    call: Callable[..., Any]
+    learned: dict[str, nn.Parameter]
+
     def __init__(self, call: Callable[..., Any], learned: dict[str, nn.Parameter]) -> None:
         super().__init__()
         self.__dict__.update(call=call, learned=learned)

@@ -38,7 +38,7 @@ _HOME = {
     "settings_class": "relpos.spec.registry",
 }
 
-__all__ = sorted(_HOME)
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

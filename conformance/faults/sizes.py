@@ -121,7 +121,7 @@ def told(sizes: list[Size]) -> list[str]:
         return []
     low, middle, high = quantiles(found, n=4, method="inclusive") if len(found) > 1 else found * 3
     beside = [one for one in sizes if one.reported is not None and one.size is not None]
-    small = sum(one.size <= one.reported for one in beside)
+    small = sum((one.size or 0) <= (one.reported or 0) for one in beside)
     return [
         f"Counterexamples of {len(found)} of {len(sizes)} faults, made as small as they get: size B·H·Lq·Lk·D {middle:.0f} in "
         f"the median, {low:.0f} and {high:.0f} at the quartiles, {found[-1]} at worst.",
@@ -132,7 +132,7 @@ def told(sizes: list[Size]) -> list[str]:
 def larger(sizes: list[Size]) -> list[tuple[str, ...]]:
     """Those that are larger than their report's, the worst ratio first; with those on which the law did not fail."""
     beside = [one for one in sizes if one.reported is not None and (one.size is None or one.size > one.reported)]
-    beside.sort(key=lambda one: -(one.size or 0) / one.reported)
+    beside.sort(key=lambda one: -(one.size or 0) / (one.reported or 1))
     return [
         (f"{one.cell.scheme} {one.cell.fault}", one.cell.at, one.cell.law, "none" if one.size is None else str(one.size),
          str(one.reported), " ".join(one.cell.planted().cases))

@@ -62,7 +62,7 @@ def _gradients(subject: Subject, given: Inputs) -> float:
     got, want = (backward(Instance(subject, one), one, frozenset(names), cotangents) for one in (chosen, first))
     largest = 0.0
     for name, one in prescribed(given, subject.level, names, cotangents).items():
-        a, b = (np.zeros(one.value.shape) if side[name] is None else side[name] for side in (got, want))
+        a, b = (np.zeros(one.value.shape) if (x := side[name]) is None else x for side in (got, want))
         found = compare_within(a, b, 2 * bound_of(one, given.plan.dtype), name=name, allowed=C["gradient"])
         says = f"with {here}, the gradient of `{name}` differs from that with {there}"
         largest = max(largest, demand(found, says, given.plan))

@@ -124,5 +124,5 @@ def _contexts(given: Inputs, alone: bool) -> list[int]:
     """The largest position + 1 of the whole context, one per sample."""
     sides = (given.query_positions,) if alone else (given.query_positions, given.key_positions)
     if getattr(given.settings, "length_dependent", False) and not alone:
-        sides = located(given.settings, *sides, given.plan.batch)
+        sides = located(given.settings, given.query_positions, given.key_positions, given.plan.batch)
     return [max(side.row(b).context() for side in sides) for b in range(1 if alone else given.plan.batch)]
