@@ -1,4 +1,4 @@
-"""Faults of what is kept: scores beyond the call, tables longer than any call, numbers that a cast or a copy loses."""
+"""Faults of what is kept: scores beyond the call, tables longer than any call, numbers that a copy loses."""
 
 import torch
 from torch import Tensor, nn
@@ -65,19 +65,6 @@ class LongTable(nn.Module):
         return -self.line[:, (i - j).abs()]
 
 
-class SlopesCast(nn.Module):
-    """Slopes in a buffer that follows the module to half precision, and come back with fewer bits."""
-
-    slopes: Tensor
-
-    def __init__(self, settings: ALiBi) -> None:
-        super().__init__()
-        self.register_buffer("slopes", _slopes(settings))
-
-    def forward(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        return _bias(self.slopes.float(), query_positions, key_positions)
-
-
 class LostInPickle(nn.Module):
     """What is not a parameter is left out when it is pickled, and made anew with as many heads as it does not know."""
 
@@ -110,6 +97,5 @@ OF_NONE = (
 OF_ALIBI = (
     Planted("long-table", "a table many times longer than any call", "L22", LongTable, ("B154",), SYMMETRIC,
         {"memory": "H*Lq*Lk"}),
-    Planted("slopes-cast", "slopes that are cast with the module", "L23", SlopesCast, ("B021",), SYMMETRIC),
     Planted("lost-in-pickle", "slopes that a pickle leaves out", "L23", LostInPickle, (), SYMMETRIC),
 )  # fmt: skip
