@@ -136,6 +136,7 @@ def toeplitz(
     binds=("mask", "causal", "scale", "num_kv_heads"),
     dtypes=DTYPES,
     max_position=2**32,
+    double_backward=True,
     memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
 )
 def attention(

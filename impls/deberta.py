@@ -25,7 +25,10 @@ CLAIMS = {"binds": BINDS, "dtypes": DTYPES, "max_position": 2**32}
 GATHERED = "B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D"  # products with the rows grow with the lengths, not with their product
 
 
-@implements("deberta", level="logits", positions="per_row", memory=GATHERED, **{**CLAIMS, "binds": ("scale", "num_kv_heads")})
+@implements(
+    "deberta", level="logits", positions="per_row", memory=GATHERED, double_backward=True,
+    **{**CLAIMS, "binds": ("scale", "num_kv_heads")},
+)  # fmt: skip
 def logits(
     settings: DeBERTa,
     params: Params,

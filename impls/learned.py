@@ -17,7 +17,7 @@ from relpos.spec.learned import Learned
 INIT_STD = 0.02
 
 
-@implements("learned", level="contribution", positions="per_row", dtypes=DTYPES, memory="L*D")
+@implements("learned", level="contribution", positions="per_row", dtypes=DTYPES, memory="L*D", double_backward=True)
 def encode(settings: Learned, table: Tensor, positions: Tensor) -> Tensor:
     """The vectors of the positions: [L] -> [L, D], [B, L] -> [B, L, D]."""
     _refuse_positions(settings, positions)

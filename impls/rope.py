@@ -20,7 +20,7 @@ from relpos.spec.rope import RoPE
 ALONE = {"level": "contribution", "binds": ("sequence_length",), "dtypes": DTYPES, "max_position": 2**32}
 
 
-@implements("rope", positions="per_row", memory="B*H*L*D", **ALONE)
+@implements("rope", positions="per_row", memory="B*H*L*D", double_backward=True, **ALONE)
 def rotate(settings: RoPE, x: Tensor, positions: Tensor, *, sequence_length: Context | None = None) -> Tensor:
     """x [..., L, D] turned to its positions [L], or [B, L] for x [B, H, L, D]; columns without a partner untouched.
 

@@ -55,6 +55,7 @@ def logits(
     level="attention",
     positions="per_row",
     **CLAIMS,
+    double_backward=True,
     memory="B*H*Lq*Lk + B*Lq*Lk*D + B*H*Lq*D + B*H*Lk*D",
 )
 def attention(

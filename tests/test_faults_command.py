@@ -191,6 +191,16 @@ def test_an_alarm_misses_the_bar(relpos, stand, only_controls, monkeypatch, targ
     assert bool(row["alarms"]) == bool(code) and row["inputs"] > 20
 
 
+def test_inputs_that_are_the_same_for_all_seeds_are_tried_on_right_implementations_once(
+    relpos, stand, only_controls, monkeypatch
+):
+    only_controls(Control("doubled", "no mistake", "alibi", right, settings={"slope_rule": "geometric"}))
+    monkeypatch.setattr(alarms, "PROFILE", PROFILES["smoke"])
+    relpos(*faults("--scheme", "alibi", "--sample", "1", "--seeds", "1", "--alarm-seeds", "2"))
+    first, second = (row["inputs"] for row in rows(stand) if "subject" in row)
+    assert 20 < second < first
+
+
 def test_controls_and_one_variant_of_each_scheme_have_all_seeds_the_others_two():
     found = {right.name: right.seeds(20) for right in alarms.rights()}
     assert found["half-apart"] == found["alibi as bias"] == 20

@@ -66,6 +66,18 @@ def whole_tiles(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k[:, :, :kept]).softmax(-1) @ v[:, :, :kept]
 
 
+def late_keys_untrained(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """A backward that walks the first 64 keys only."""
+    early, late = k[:, :, : 2 * TILE], k[:, :, 2 * TILE :].detach()
+    return _score(q, torch.cat([early, late], dim=2)).softmax(-1) @ v
+
+
+def late_queries_untrained(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """A backward that walks the first 64 queries only."""
+    early, late = q[:, :, : 2 * TILE], q[:, :, 2 * TILE :].detach()
+    return _score(torch.cat([early, late], dim=2), k).softmax(-1) @ v
+
+
 def tail_seen(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """Beyond the first 64 keys the mask is not read."""
     keep = torch.cat([mask[..., : 2 * TILE], torch.ones_like(mask[..., 2 * TILE :])], dim=-1)
@@ -159,6 +171,8 @@ FAULTS = (
         claims={"masked_nan": True}),
     Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles),
     Planted("tail-seen", "masks read for the first tiles of keys only", "L25", tail_seen),
+    Planted("late-keys-untrained", "no gradient for keys beyond the first tiles", "L20", late_keys_untrained),
+    Planted("late-queries-untrained", "no gradient for queries beyond the first tiles", "L20", late_queries_untrained),
     Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed),
     Planted("strides-assumed-ragged", "keys of stride 0 read as contiguous, with a mask and one key over", "L25",
         strides_assumed_ragged, cases=("B140",)),

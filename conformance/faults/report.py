@@ -24,7 +24,7 @@ def counts(lines: list[Line], alarms: list[Row]) -> list[str]:
     subjects = {row["subject"] for row in alarms}
     found = [
         f"{len(faults)} faults at {len(owed)} places; the law that owes the kill catches {len(owed) - missed} of them in at "
-        f"least {PERCENT_KILLED} of 100 seeds: {pinned} by inputs that are always tried, {len(owed) - pinned} by drawn ones.",
+        f"least {PERCENT_KILLED} % of the seeds: {pinned} by inputs that are always tried, {len(owed) - pinned} by drawn ones.",
         f"Until the kill (median, worst): {inputs} inputs; {seconds} s.",
     ]
     if alarms:
@@ -45,10 +45,11 @@ def markdown(lines: list[Line], alarms: list[Row], said: str, shrunk: list[Size]
         "Written by `python -m relpos faults --report`; nobody edits it. " + said,
         "\n".join(f"- {text}" for text in counts(lines, alarms)),
         f"Every wrong version of `conformance/faults/` is planted at every level it shows at, with the claims its law needs. "
-        f"*Pinned*: an input that is always tried kills, so that every seed does. *Drawn*: 100 seeds at the first level of a "
-        f"fault, {ELSEWHERE} at its other levels; {HEAVY} runs where the law measures or compiles. No shrinking, first kill "
+        f"*Pinned*: an input that is always tried kills, so that every seed does. *Drawn*: all seeds at the first level of a "
+        f"fault, {ELSEWHERE} at most at its other levels; {HEAVY} at most where the law measures or compiles. No shrinking, first kill "
         "counts, as many inputs as the default profile draws. Inputs count the pinned ones, which come first; seconds are "
-        "those of one core that may be shared. Both are median, worst.",
+        "those of one core that may be shared. Both are median, worst. On right implementations, inputs that are "
+        "the same for every seed are tried at the first seed alone.",
         "## Missed\n\n" + ("\n".join(f"- {text}" for text in complaints(lines, alarms)) or "Nothing."),
         "## By kind\n\n" + _table(KIND_HEAD, [(group.name, *group.cells) for group in kinds(lines)]),
         *(f"## {scheme}\n\n" + _table(LINE_HEAD, map(_cells, _of(lines, scheme))) for scheme in schemes),

@@ -11,6 +11,7 @@ from relpos.conformance.expected import Expected
 from relpos.conformance.gradients import backward, float_names, prescribed
 from relpos.conformance.judge import LawFailure, compare, demand
 from relpos.conformance.laws.base import Law
+from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Plan
 from relpos.conformance.precision import rounded
 from relpos.conformance.second_gradients import twice
@@ -29,6 +30,7 @@ GRADIENT_AXES = {
 
 MOST_NAMES = 5  # up to so many inputs every subset of them is tried, of more some are drawn
 SUBSETS = 2**12 - 1  # more names than any scheme has
+SHORT, LONG = 3, 67  # queries and keys, or the other way round: whole tiles of 16, 32 or 64, and three more
 
 
 def check(subject: Subject, plan: Plan) -> float:
@@ -110,7 +112,24 @@ def _pinned(subject: Subject) -> list[Plan]:
         # Packed documents: tokens at one position share a row.
         again = {n: tuple(p // 2 for p in getattr(plan, n)) for n in ("query_positions", "key_positions")}
         found.append(plan.but(**again, extra={"subset": 0}))
-    return found
+    return found + _over_a_tile(subject)
+
+
+def _over_a_tile(subject: Subject) -> list[Plan]:
+    """More keys, or more queries, than a tile holds: what a backward drops at the edge of one is not seen within it."""
+    if subject.on_grid or (subject.card.max_length or LONG) < LONG:
+        return []
+    wide = smoke_plan(subject, batch=1, heads=2, query_length=SHORT, key_length=LONG, head_dim=2)  # queries too if one length
+    found = [wide.but(extra={"subset": 0})]
+    if wide.causal:
+        return found  # a query that sees no key adds nothing
+    if "causal" in subject.asks:
+        found.append(found[0].but(causal=True))
+    if subject.positions != "contiguous" and not subject.one_length:
+        at = {"query_positions": tuple(range(LONG)), "key_positions": tuple(range(SHORT))}
+        told = at if wide.query_positions is not None else {}
+        found.append(found[0].but(query_length=LONG, key_length=SHORT, offset=0, **told))
+    return [within_reach(subject, plan) for plan in found]
 
 
 def _settings(subject: Subject) -> dict:
