@@ -46,10 +46,10 @@ def markdown(lines: list[Line], alarms: list[Row], said: str, shrunk: list[Size]
         "\n".join(f"- {text}" for text in counts(lines, alarms)),
         f"Every wrong version of `conformance/faults/` is planted at every level it shows at, with the claims its law needs. "
         f"*Pinned*: an input that is always tried kills, so that every seed does. *Drawn*: all seeds at the first level of a "
-        f"fault, {ELSEWHERE} at most at its other levels; {HEAVY} at most where the law measures or compiles. No shrinking, first kill "
-        "counts, as many inputs as the default profile draws. Inputs count the pinned ones, which come first; seconds are "
-        "those of one core that may be shared. Both are median, worst. On right implementations, inputs that are "
-        "the same for every seed are tried at the first seed alone.",
+        f"fault, at most {ELSEWHERE} at its other levels; at most {HEAVY} runs where the law measures or compiles. No "
+        "shrinking, first kill counts, as many inputs as the default profile draws. Inputs count the pinned ones, which come "
+        "first; seconds are those of one core that may be shared. Both are median, worst. On right implementations, inputs "
+        "that are the same for every seed are tried at the first seed alone.",
         "## Missed\n\n" + ("\n".join(f"- {text}" for text in complaints(lines, alarms)) or "Nothing."),
         "## By kind\n\n" + _table(KIND_HEAD, [(group.name, *group.cells) for group in kinds(lines)]),
         *(f"## {scheme}\n\n" + _table(LINE_HEAD, map(_cells, _of(lines, scheme))) for scheme in schemes),

@@ -95,7 +95,7 @@ class Rows:
 def _parsed(line: str, path: Path, number: int) -> Row:
     try:
         row = json.loads(line)
-        key_of(row), row["hash"]
+        _ = key_of(row), row["hash"]  # a row has both
     except (ValueError, KeyError, TypeError):
         raise _no_row(path, number) from None
     return row
