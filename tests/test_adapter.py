@@ -6,7 +6,7 @@ import torch
 import strangers as s
 import strangers_attention as a
 from judging import failing, plugged, tried
-from relpos.conformance.laws import laws
+from relpos.conformance.profiles import PROFILES
 from relpos.conformance.runner import PASS
 
 
@@ -16,7 +16,7 @@ def asks_for_settings_and_a_table(settings, table, query_positions, key_position
     return table[torch.tensor(rows)].permute(2, 0, 1)
 
 
-NAMES = [law.name for law in laws()]
+NAMES = [law.name for law in PROFILES["smoke"].laws()]
 PRESS = {"slope_rule": "press", "distance": "symmetric", "bias_max": 8.0, "num_biased_heads": None}
 
 # target, scheme, settings; what it is taken for: kind, level, positions

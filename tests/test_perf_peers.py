@@ -30,7 +30,7 @@ def test_a_missing_package_costs_its_rows_alone(monkeypatch):
     for name in ("x_transformers", "x_transformers.x_transformers"):
         monkeypatch.setitem(sys.modules, name, None)
     found, missing = peers("alibi")
-    assert missing["x_transformers"] == "x_transformers" and "alibi/flex" in {v.label for v in found}
+    assert "x_transformers" in missing and "alibi/flex" in {v.label for v in found}
 
 
 def test_a_stranger_is_named_by_its_file_and_known_by_its_source(tmp_path):
