@@ -60,7 +60,7 @@ def test_plans_are_legal_and_within_the_claims(label):
             assert getattr(made.settings, name, axis) == axis
 
 
-@every_card
+@one_card_a_scheme
 def test_sizes_lean_to_pairwise_distinct(label):
     subject = CARDS[label]
     found = drawn(plans(subject), 60)
@@ -101,7 +101,7 @@ def test_a_failure_from_three_keys_on_shrinks_to_about_three_keys(label):
     assert plan.key_length <= max(4, _fewest(CARDS[label]))  # one more where sizes were raised to differ
 
 
-@every_card
+@one_card_a_scheme
 def test_plans_of_every_law_survive_json(label):
     subject = CARDS[label]
     for law in laws():
