@@ -59,8 +59,12 @@ def read(path: Path) -> list[dict[str, Any]]:
     """All rows of a file; a last line that was cut off is left out, any other that is no row is an error."""
     if not path.exists():
         raise RowsError(f"there is no file of rows {path}; `nox -s perf -- --out {path}` makes one.")
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return list(_rows(path, lines))
+    return parsed(path, path.read_text(encoding="utf-8"))
+
+
+def parsed(path: Path, text: str) -> list[dict[str, Any]]:
+    """The same of a text that came from a file."""
+    return list(_rows(path, text.split("\n")))
 
 
 def _rows(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
