@@ -11,6 +11,7 @@ from relpos.perf import figures
 from relpos.perf.point import LIMIT
 from relpos.perf.variants import CERTIFICATES
 from relpos.reports.numbers import HOLLOW, short
+from relpos.reports.run import Run
 from relpos.reports.source import Row
 
 KINDS = (".csv", ".svg", ".png")
@@ -39,8 +40,9 @@ class Figure:
 
 
 def draw(rows: Sequence[Row], kills: Path, folder: Path) -> list[Path]:
-    """Draw all that there is data for; the files that were written."""
-    written = figures.draw(list(rows), folder) if rows else []
+    """Draw all that there is data for, of the rows those of the first dtype of the report; the files that were written."""
+    dtype = Run(rows).ways[0].dtype if rows else ""
+    written = figures.draw([one for one in rows if one["dtype"] == dtype], folder) if rows else []
     for name, data in (("draw_conformance", CERTIFICATES), ("draw_kills", kills)):
         if data.exists() and (drawn := _drawing(name)) is not None:
             written += drawn(data, folder)

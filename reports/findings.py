@@ -16,7 +16,7 @@ def times(run: Run, way: Way) -> str:
     said = " · ".join(f"{scheme} {short(value)}" for scheme, (value, _, _) in able) or "nobody is ranked"
     if (floor := run.floor(way)) is not None:
         same = [scheme for scheme, (_, low, high) in able if low <= max(floor[1], 1.0) and high >= min(floor[0], 1.0)]
-        said += f". Not told apart from no positions: {listed(same) or 'none'}"
+        said += f". Not told apart from no positions: {listed(same) or 'no scheme'}"
     if left := [scheme for scheme, row in found if not ranked(row)]:
         said += f". Not ranked: {listed(left)}"
     return said + "."

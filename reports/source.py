@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -13,7 +12,7 @@ from typing import Any
 from relpos.conformance import certificate
 from relpos.conformance.errors import UsageError
 from relpos.perf.machine import machine_id
-from relpos.perf.rows import RowsError, latest, parsed
+from relpos.perf.rows import PACKED, RowsError, latest, parsed, text_of
 from relpos.perf.variants import CERTIFICATES, built_in
 
 HOME = CERTIFICATES.parents[1] / "reports"  # of the clone, wherever the command is given
@@ -56,7 +55,7 @@ def source(rows: Path | None, *, certificates: Path = CERTIFICATES, home: Path =
 
 def read_rows(path: Path) -> tuple[Row, ...]:
     """Rows of a run, the last of each point. RowsError: none, cut off, of two machines, of another schema."""
-    text = _text(path)
+    text = text_of(path)
     if text and not text.endswith("\n"):
         raise RowsError(f"{path} is cut off in its last line: the run was ended. The same `perf` command goes on; or "
                         "fetch the file again.")  # fmt: skip
@@ -69,23 +68,9 @@ def read_rows(path: Path) -> tuple[Row, ...]:
     return found
 
 
-def _text(path: Path) -> str:
-    if not path.exists():
-        raise RowsError(f"there is no file of rows {path}; `nox -s perf -- --full --out {path}` makes one.")
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise RowsError(f"{path} is no whole gzip file ({error}): fetch it again.") from None
-    except UnicodeDecodeError:
-        raise RowsError(f"{path} is no text: a file of rows has one JSON object a line.") from None
-    except OSError as error:
-        raise RowsError(f"{path} could not be read ({error.strerror}).") from None
-
-
 def machine_of(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
     """The record of the machine, which `perf` writes beside the rows. RowsError where it is missing or another's."""
-    name, stem = rows[0]["machine"], Path(path.name.removesuffix(".gz")).stem
+    name, stem = rows[0]["machine"], Path(path.name.removesuffix(PACKED)).stem
     beside = path.with_name(f"{stem}.machine-{name}.json")
     if not beside.exists():
         raise RowsError(f"{beside} is missing: the record of the machine, which `perf` writes beside its rows. Bring both.")

@@ -100,10 +100,15 @@ def test_a_ratio_is_the_median_of_its_rounds_with_an_interval_around_it(document
     assert table["**alibi** (toeplitz)"]["× limit at 4k"] == f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def test_the_fastest_stable_variant_stands_for_its_scheme(document):
-    table = cells(section(document, "Verdict: forward, bidirectional, float32"))
+def test_the_fastest_stable_variant_stands_for_its_scheme(document, of, rows):
+    heading = "Verdict: forward, bidirectional, float32"
+    table = cells(section(document, heading))
     assert "**t5** (toeplitz)" in table, "t5/bias is faster at 4k, but unstable there"
     assert "**alibi** (toeplitz)" in table and len(table) == 6
+    changed = copy.deepcopy(rows)
+    point(changed, "t5/bias", 4096)["status"] = "ok"
+    point(changed, "alibi/toeplitz", 4096)["status"] = "unstable"
+    assert {"**t5** (bias)", "**alibi** (bias)"} <= set(cells(section(of(changed), heading)))
 
 
 def test_what_is_unstable_is_hollow_and_below_all_that_is_ranked(of, rows):
@@ -124,6 +129,13 @@ def test_what_is_missing_has_its_reason_below(document):
     assert reasons[missing["× limit at 4k"].removeprefix("—")] == "oom: can't allocate memory"
     assert reasons[missing["× limit at 16k"].removeprefix("—")] == "not part of this run"
     assert "Not in this run: beit, clipped," in text
+
+
+def test_a_reason_is_shown_as_it_was_said_whatever_signs_it_holds(of, rows):
+    changed = copy.deepcopy(rows)
+    point(changed, "deberta/attention", 4096)["reason"] = "a * b | <c> __d__\nend"
+    text = section(of(changed), "Verdict: forward, bidirectional, float32")
+    assert r"oom: a \* b \| \<c\> \_\_d\_\_ end" in text
 
 
 def test_a_step_of_decoding_names_the_variant_that_takes_it(document):
