@@ -96,7 +96,6 @@ def _constants() -> dict[str, Any]:
     """Numbers of the method, as the code has them."""
     return {
         "sets": measuring.SETS,
-        "most_s": measuring.Options().most_ms / 1000,
         "spread": f"{timing.SPREAD:.0%}",
         "drift": timing.DRIFT,
         "ticks": timing.RESOLUTIONS,
