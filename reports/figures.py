@@ -9,6 +9,7 @@ from typing import Any
 
 from relpos.perf import figures
 from relpos.perf.point import LIMIT
+from relpos.perf.rows import OK, UNSTABLE
 from relpos.perf.variants import CERTIFICATES
 from relpos.reports.numbers import HOLLOW, short
 from relpos.reports.run import Run
@@ -28,7 +29,8 @@ SEEN = {
     "kills": "Which share of the planted faults of each kind is caught by the law that owes it",
 }
 OTHER = "Its data says what it shows"
-OVER_LENGTH = ("overhead", "latency", "memory", "decode", "error")  # lines over L, of one unit
+RATIO = "ratio"
+OVER_LENGTH = ("overhead", "latency", "memory", "decode", "error")  # lines over L
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,12 @@ def _drawing(name: str) -> Any:
 
 
 def listing(folder: Path) -> list[Figure]:
-    """Figures of a folder, those of time first. One is three files of one name."""
+    """Figures of a folder, those of time first, decoding after whole sequences. One is three files of one name."""
     stems = [p.stem for p in folder.glob("*.svg") if all(p.with_suffix(kind).exists() for kind in KINDS)]
     kinds = [*SEEN, ""]
 
-    def place(stem: str) -> tuple[int, str]:
-        return kinds.index(_kind(stem)), stem
+    def place(stem: str) -> tuple[int, bool, str]:
+        return kinds.index(_kind(stem)), "decode" in stem, stem
 
     return [Figure(stem, _caption(folder / f"{stem}.csv")) for stem in sorted(stems, key=place)]
 
@@ -76,17 +78,24 @@ def _caption(path: Path) -> str:
 
 
 def _ends(points: Sequence[dict[str, str]]) -> str:
-    """Which variant is least and which greatest at the greatest length of the first panel; empty where there are no lengths."""
+    """Which variant is least and which most at the greatest length of the first panel; empty where there are no lengths.
+
+    Where a figure shows times and ratios, the ratios.
+    """
     if not points or not {"panel", "variant", "key_length", "value", "unit", "status"} <= set(points[0]):
         return ""
+    unit = RATIO if any(p["unit"] == RATIO for p in points) else points[0]["unit"]
+    points = [p for p in points if p["unit"] == unit]
     panel, length = points[0]["panel"], max(int(p["key_length"]) for p in points)
     there = [p for p in points if p["panel"] == panel and int(p["key_length"]) == length and p["variant"] != LIMIT]
-    found = sorted((float(p["value"]), p["variant"]) for p in there if p["value"] and p["status"] == "ok")
+    found = sorted((float(p["value"]), p["variant"]) for p in there if p["value"] and p["status"] == OK)
     if len(found) < 2:
         return ""
-    unit = "" if (said := points[0]["unit"]) == "ratio" else f" {said}"
     (least, first), (most, last) = found[0], found[-1]
-    more = f"; hollow ({HOLLOW}) is unstable" if any(p["status"] == "unstable" for p in points) else ""
-    return (
-        f"; at L = {length}, {panel}, {first} is least with {short(least)}{unit} and {last} most with {short(most)}{unit}{more}"
-    )
+    said = f"{first} is least with {short(least)}{_of(unit)} and {last} most with {short(most)}{_of(unit)}"
+    more = f"; hollow ({HOLLOW}) is unstable" if any(p["status"] == UNSTABLE for p in points) else ""
+    return f"; at L = {length}, {panel}, {said}{more}"
+
+
+def _of(unit: str) -> str:
+    return {RATIO: "", "bound": " of the bound"}.get(unit, f" {unit}")

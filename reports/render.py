@@ -9,7 +9,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from relpos.conformance.certificate import certificate_name
 from relpos.perf import measuring, scaling, sweep, timing
-from relpos.perf.compare import MATTERS
 from relpos.perf.variants import CERTIFICATES
 from relpos.reports import findings, numbers, provenance, tables
 from relpos.reports.figures import Figure
@@ -104,6 +103,4 @@ def _constants() -> dict[str, Any]:
         "fewest": scaling.FEWEST,
         "resampled_fit": scaling.RESAMPLED,
         "resampled": numbers.RESAMPLED,
-        "matters": MATTERS,
-        "probe": sweep.PROBE.key_length,
     }

@@ -107,6 +107,23 @@ def test_every_link_within_the_document_has_its_heading(whole):
 # ---- figures
 
 
+@pytest.mark.parametrize(
+    ("stem", "ends"),
+    [
+        ("decode-float32", "at L = 9, causal, a/b is least with 1.25 and c/d most with 3.50."),
+        ("error-forward-float32", "at L = 9, causal, a/b is least with 0.10 of the bound and c/d most with 0.25 of the bound."),
+    ],
+)
+def test_a_caption_puts_no_two_units_in_one_order(tmp_path, stem, ends):
+    ratios = "causal,a/b,9,1.25,ratio,ok\ncausal,c/d,9,3.5,ratio,ok\ncausal,e/f,9,9.0,ratio,unstable\n"
+    rows = "causal,a/b,9,0.1,bound,ok\ncausal,c/d,9,0.25,bound,ok\n" + (ratios if stem.startswith("decode") else "")
+    for kind in figures.KINDS:
+        text = f"panel,variant,key_length,value,unit,status\n{rows}" if kind == ".csv" else ""
+        (tmp_path / f"{stem}{kind}").write_text(text, encoding="utf-8")
+    (found,) = figures.listing(tmp_path)
+    assert ends.removesuffix(".") in found.caption and ("hollow" in found.caption) == stem.startswith("decode")
+
+
 def test_a_figure_is_listed_with_what_to_see_and_its_data(whole, tmp_path):
     head = "panel,variant,key_length,value,unit,status\n"
     points = "bidirectional,a/b,512,9.0,ratio,ok\nbidirectional,a/b,4096,1.25,ratio,ok\nbidirectional,c/d,4096,3.5,ratio,ok\n"
