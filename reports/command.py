@@ -27,15 +27,16 @@ def run_reports(options: argparse.Namespace) -> int:
     out = options.out or HOME
     try:
         with TemporaryDirectory(prefix="relpos-report-") as folder:
-            made = _made(options.data, out, Path(folder))
+            try:
+                made = _made(options.data, out, Path(folder))
+            except KeyboardInterrupt:
+                console.show_lines([f"interrupted; the report in {out} is as it was"])
+                return EXIT_CODES[INCOMPLETE]
             written = _placed(Path(folder), out)
     except RowsError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"--out: the report could not be written to {out} ({error.strerror}).") from None
-    except KeyboardInterrupt:
-        console.show_lines([f"interrupted; the report in {out} is as it was"])
-        return EXIT_CODES[INCOMPLETE]
     why = list(doubts(made, Run(made.rows)))
     console.show_lines(
         [*map(_near, written), f"report {made.id}: {'preliminary: ' + '; '.join(why) if why else 'to be cited'}"]
@@ -72,8 +73,8 @@ def _placed(folder: Path, out: Path) -> list[Path]:
         finally:
             beside.unlink(missing_ok=True)
         written.append(target)
-    for figure in figures.listing(out / FIGURES):
-        for path in (out / FIGURES / f"{figure.stem}{kind}" for kind in figures.KINDS):
+    for stem in (figure.stem for figure in figures.listing(out / FIGURES) if figures.kind_of(figure.stem)):
+        for path in (out / FIGURES / f"{stem}{kind}" for kind in figures.KINDS):
             if path not in written:
                 path.unlink()
     for path in (out / DATA).glob(f"{ROWS.partition('.')[0]}.machine-*.json"):

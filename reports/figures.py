@@ -61,19 +61,20 @@ def listing(folder: Path) -> list[Figure]:
     kinds = [*SEEN, ""]
 
     def place(stem: str) -> tuple[int, bool, str]:
-        return kinds.index(_kind(stem)), "decode" in stem, stem
+        return kinds.index(kind_of(stem)), "decode" in stem, stem
 
     return [Figure(stem, _caption(folder / f"{stem}.csv")) for stem in sorted(stems, key=place)]
 
 
-def _kind(stem: str) -> str:
+def kind_of(stem: str) -> str:
+    """Which kind of figure has such a name; empty: none that is known here."""
     return max((kind for kind in SEEN if stem == kind or stem.startswith(f"{kind}-")), key=len, default="")
 
 
 def _caption(path: Path) -> str:
     with path.open(encoding="utf-8", newline="") as file:
         points = list(csv.DictReader(file))
-    kind = _kind(path.stem)
+    kind = kind_of(path.stem)
     return f"{SEEN.get(kind, OTHER)}{_ends(points) if kind in OVER_LENGTH else ''}."
 
 

@@ -41,10 +41,10 @@ class Table:
     notes: Sequence[str] = ()
 
 
-def laws(certificate: Mapping[str, Any] | None, label: str, link: str) -> str:
+def laws(certificate: Mapping[str, Any] | None, label: str, link: str, notes: Notes) -> str:
     """15 of 15, with a link to the certificate."""
     if certificate is None:
-        return NOTHING
+        return notes.missing("no certificate: judged at the smoke profile when it was measured")
     verdicts = [one["verdict"] for one in certificate["results"]]
     held, judged = (sum(v in kind for v in verdicts) for kind in (PASSED, JUDGED))
     return f"[{held} of {judged}]({link}/{certificate_name(label)})"
@@ -74,7 +74,7 @@ def verdict(run: Run, way: Way, certificates: Mapping[str, dict[str, Any]], link
         decode = Way("decode", True, way.dtype)
         rows.append([
             named(scheme, variant),
-            laws(certificates.get(variant), variant, link),
+            laws(certificates.get(variant), variant, link, notes),
             *(ratio_cell(run.at(variant, way, n), notes) for n in run.shown),
             cell(row, "extra_bytes", mib, notes),
             _memory_exponent(run, variant, way, notes),

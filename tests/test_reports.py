@@ -160,6 +160,13 @@ def test_a_law_that_fails_is_counted(of, bare, rows):
     assert int(held) == int(judged) - 1
 
 
+def test_a_variant_without_certificate_says_how_it_was_judged(of, bare, rows):
+    left = {label: one for label, one in bare.certificates.items() if label != "alibi/toeplitz"}
+    text = section(of(rows, certificates=left), "Verdict: forward, bidirectional, float32")
+    assert cells(text)["**alibi** (toeplitz)"]["laws held"].startswith("—")
+    assert "no certificate: judged at the smoke profile when it was measured" in text
+
+
 def test_growth_of_memory_is_named(document):
     (line,) = [line for line in document.splitlines() if line.startswith("- **Growth of peak memory**")]
     assert line.endswith("linear: sinusoidal, alibi, rope and t5; quadratic: swin; not fitted: deberta.")

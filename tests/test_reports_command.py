@@ -70,10 +70,12 @@ def test_made_again_of_what_it_kept_it_is_the_same_to_the_byte(tmp_path):
 def test_what_is_no_longer_drawn_goes_and_what_is_not_ours_stays(tmp_path):
     old = tmp_path / "report" / "figures"
     old.mkdir(parents=True)
-    for name in ("latency-decode-float32.svg", "latency-decode-float32.csv", "latency-decode-float32.png", "mine.svg"):
+    stems = ("latency-decode-float32", "mine")
+    for name in (*(f"{stem}{kind}" for stem in stems for kind in figures.KINDS), "latency-half.svg"):
         (old / name).write_text("", encoding="utf-8")
     assert made(tmp_path, "--data", write(tmp_path / "full.jsonl", FEW)) == 0
-    assert {path.name for path in old.iterdir() if not path.name.startswith("overhead")} == {"mine.svg"}
+    left = {"mine.svg", "mine.csv", "mine.png", "latency-half.svg"}
+    assert {path.name for path in old.iterdir() if not path.name.startswith("overhead")} == left
 
 
 def test_without_rows_there_is_a_report_that_says_so(tmp_path, capsys):
