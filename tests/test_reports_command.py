@@ -109,7 +109,7 @@ BROKEN = [
     ("rows.jsonl.gz", text().encode(), "rows.jsonl.gz is no whole gzip file"),
     ("rows.jsonl.gz", gzip.compress(b'{"schema": "relpos-perf-0"}\n'), "this version reads relpos-perf-1"),
     ("rows.jsonl", b"nonsense\n", "line 1: not JSON"),
-    ("rows.jsonl", b"\xff\xfe\n", "rows.jsonl is no text"),
+    ("rows.jsonl", b"\xff\xfe\n", "rows.jsonl, line 1: not JSON"),
     ("rows.jsonl", b"", "rows.jsonl holds no rows; `nox -s perf"),
     ("rows.jsonl", text([FEW[0], OTHER]).encode(), "holds rows of machines"),
 ]
