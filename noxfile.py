@@ -63,6 +63,13 @@ def perf(session: nox.Session) -> None:
 
 
 @nox.session(requires=["environment"], venv_backend="none")
+def reports(session: nox.Session) -> None:
+    """Make reports/README.md and its figures from the committed rows, or from yours: nox -s reports -- --data full.jsonl"""
+    session.chdir(session.invoked_from)
+    session.run(PYTHON, "-m", "relpos", "reports", *session.posargs, external=True)
+
+
+@nox.session(requires=["environment"], venv_backend="none")
 def faults(session: nox.Session) -> None:
     """Plant every known fault and see that its law catches it: the kill table, an hour or less; nox -s faults -- --scheme t5"""
     made = ["--report", "reports/kill_table.md", "--worth", "conformance/worth.json"]

@@ -8,6 +8,7 @@ from typing import Any
 from relpos.conformance import console
 from relpos.conformance.verdict import BROKEN, EXIT_CODES
 from relpos.perf.point import MODES
+from relpos.reports.arguments import add_reports
 
 OUT = Path("perf-rows.jsonl")
 DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -15,7 +16,8 @@ PACKAGES = ("scipy", "psutil", "threadpoolctl", "pytest_benchmark", "matplotlib"
 
 
 def add_perf(commands: Any) -> None:
-    """Add `perf` to the commands."""
+    """Add `perf` to the commands, and `reports`, which is made of what it measures."""
+    add_reports(commands)  # here, for the list of commands is hashed into every certificate
     perf = commands.add_parser("perf", help="measure memory and latency over L, beside attention without positions")
     perf.add_argument("--full", action="store_true", help="every variant, bfloat16, backward, decode, to L = 16384")
     perf.add_argument("--scheme", help="only variants of one scheme")

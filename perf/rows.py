@@ -3,14 +3,16 @@
 A run that was killed is read back and goes on: what is in the file is not measured again.
 """
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from relpos.perf.point import Shape, shape_fields
 
-SCHEMA = "relpos-perf-1"
+SCHEMA, PACKED = "relpos-perf-1", ".gz"
 OK, OOM, TOO_SLOW, NOT_CERTIFIED, UNSUPPORTED, UNSTABLE, FAILED = (
     "ok", "oom", "too-slow", "not-certified", "unsupported", "unstable", "failed",
 )  # fmt: skip
@@ -56,11 +58,26 @@ def append(path: Path, found: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All rows of a file; a last line that was cut off is left out, any other that is no row is an error."""
+    """All rows of a file, packed or not; a last line that was cut off is left out, any other that is no row is an error."""
+    return parsed(path, text_of(path))
+
+
+def text_of(path: Path) -> str:
+    """What a file of rows holds, packed or not. RowsError: it is not there or not whole."""
     if not path.exists():
-        raise RowsError(f"there is no file of rows {path}; `nox -s perf -- --out {path}` makes one.")
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return list(_rows(path, lines))
+        raise RowsError(f"there is no file of rows {path}; `nox -s perf -- --out {path.name.removesuffix(PACKED)}` makes one.")
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == PACKED else data).decode("utf-8", errors="replace")  # may be cut
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise RowsError(f"{path} is no whole gzip file ({error}): fetch it again.") from None
+    except OSError as error:
+        raise RowsError(f"{path} could not be read ({error.strerror}).") from None
+
+
+def parsed(path: Path, text: str) -> list[dict[str, Any]]:
+    """Rows of a text that came from a file."""
+    return list(_rows(path, text.split("\n")))
 
 
 def _rows(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
@@ -94,6 +111,8 @@ def _checked(path: Path, number: int, found: Any) -> dict[str, Any]:
 
 def done(path: Path, machine: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Rows of this machine that need not be measured again; RowsError if the file holds those of another one."""
+    if path.suffix == PACKED:
+        raise RowsError(f"{path} is packed: nothing can be added to it. Choose another --out.")
     if not path.exists():
         return {}
     found = read(path)

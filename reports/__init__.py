@@ -1,1 +1,1 @@
-"""Figures, tables and the decision guide. They come later; what is here so far is made by `conformance`."""
+"""What was found, so that it can be cited: `README.md` and its figures, made from measured rows and certificates."""

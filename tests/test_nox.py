@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 HERE = Path(__file__).resolve().parents[1]
-SESSIONS = ("conformance", "tests", "lint", "types", "peers", "faults", "perf")
+SESSIONS = ("conformance", "tests", "lint", "types", "peers", "faults", "perf", "reports")
 LONGEST = 10
 
 pytest.importorskip("nox", reason="nox is not installed; the dependency group `tests` has it")

@@ -104,6 +104,10 @@ def test_wheel_is_typed_and_licensed(wheel: Path) -> None:
     assert [name for name in names if name.endswith("licenses/LICENSE")]
 
 
+def test_wheel_has_the_template_of_reports(wheel: Path) -> None:
+    assert "relpos/reports/templates/README.md.j2" in zipfile.ZipFile(wheel).namelist()
+
+
 def test_wheel_plugs_into_nothing(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     (entry_points,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]

@@ -1,5 +1,6 @@
 """Rows: written as they come, read back whole, never mixed with those of another machine or schema."""
 
+import gzip
 import json
 
 import pytest
@@ -63,6 +64,16 @@ def test_rows_of_two_machines_never_share_a_file(tmp_path):
     append(path, [one(machine="m2")])
     with pytest.raises(RowsError, match="rows of machine m2, this is m1"):
         done(path, "m1")
+
+
+def test_packed_rows_are_read_and_never_added_to(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    append(path, [one(), one(length=1024)])
+    packed = tmp_path / "rows.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert read(packed) == read(path)
+    with pytest.raises(RowsError, match="is packed: nothing can be added to it"):
+        done(packed, "m1")
 
 
 def test_what_is_in_the_file_is_not_measured_again(tmp_path):
