@@ -148,3 +148,8 @@ def test_a_counterexample_that_is_larger_than_its_reports_is_listed():
     found = [sizes.Size(cell, 4, 0.1), sizes.Size(cell, None, 0.1), sizes.Size(cell, 3, 0.1)]
     assert [row[3] for row in sizes.larger(found)] == ["4", "none"]
     assert "4 at worst" in sizes.told(found)[0] and "Of 2 with" in sizes.told(found)[1] and not sizes.told([])
+
+
+def test_a_decode_is_as_large_as_its_longest_step():
+    plan = Plan(settings={"num_heads": 1}, query_length=3, key_length=3, extra={"chunks": (2, 1)})
+    assert [sizes.size_of(name, plant("alibi", "contribution"), plan) for name in ("L3", "L2")] == [6, 9]

@@ -1,6 +1,7 @@
 """How small a fault's counterexample gets, from one run of the law that owes the kill, beside the size of its public report.
 
-A size is B·H·Lq·Lk·D, the axes that nobody looks at there counted as 1, as they are in the reports.
+A size is B·H·Lq·Lk·D, the axes that nobody looks at there counted as 1, as they are in the reports; of a decode it is that of
+its longest step, since reports give the step that goes wrong and not the tokens before it.
 """
 
 from collections.abc import Iterable
@@ -28,6 +29,7 @@ BLOCK, SEED = "size", 0
 SECONDS = 0.75  # of one fault, on one core
 ITSELF = "relpos.conformance.faults.sizes"
 HEADS_ALONE = "L10"  # slopes are one number per head
+SLICE = "L3"  # a decode: the whole is what its steps are held against
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ def _failure(cell: Cell, subject: Subject) -> LawFailure | None:
 def size_of(name: str, subject: Subject, plan: Plan) -> int:
     """B·H·Lq·Lk·D of an input, of the axes that the answer has or is made from; of several calls, the largest."""
     calls = [plan_of(plan, step) for step in plan.extra.get("steps", ()) if step["do"] in (CALL, BESIDE)]
+    if name == SLICE:
+        calls = [plan.but(query_length=max(plan.extra["chunks"]))]
     return max(_cells(name, subject, one) for one in calls or [plan])
 
 
