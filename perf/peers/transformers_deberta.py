@@ -17,6 +17,8 @@ from relpos.conformance.peers.given import Given, as_heads, as_rows, nothing
 from relpos.perf.point import Variant
 
 NO_BUCKETS = -1
+# Inside autocast it raises: scores of half precision are masked with the least number of float32. bfloat16 itself is right.
+NO_AUTOCAST = ("unclaimed", ("L18",))
 
 
 class Layer:
@@ -79,7 +81,7 @@ def one_layer(H, D, max_distance, num_buckets) -> Any:
 
 
 def _peer(name: str, layer: type[Layer], **settings: Any) -> Variant:
-    claims = (("level", "attention"), ("positions", "contiguous"), ("dtypes", ("float32", "bfloat16")))
+    claims = (("level", "attention"), ("positions", "contiguous"), ("dtypes", ("float32", "bfloat16")), NO_AUTOCAST)
     origin, spec = f"transformers {version('transformers')}", f"{__name__}:{layer.__name__}"
     given = tuple(settings.items())
     return Variant(label=f"deberta/{name}", spec=spec, scheme="deberta", settings=given, claims=claims, origin=origin)
