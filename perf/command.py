@@ -12,16 +12,17 @@ from relpos.conformance import console
 from relpos.conformance.errors import UsageError
 from relpos.conformance.verdict import EXIT_CODES, INCOMPLETE
 from relpos.perf import compare, show
+from relpos.perf.ahead import Before
 from relpos.perf.benchmark_json import dumps
-from relpos.perf.chosen import chosen_sweep, chosen_variants
-from relpos.perf.estimate import JUDGE_S, estimate_s, in_words, limit_ms
+from relpos.perf.chosen import Asked, chosen_options, chosen_sweep, chosen_variants
+from relpos.perf.estimate import estimate_s, in_words, pace
 from relpos.perf.growth import COLUMNS, growth_lines, growths, write_table
 from relpos.perf.isolated import resident_isolated
 from relpos.perf.machine import machine, machine_id, run_facts
 from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT
 from relpos.perf.rows import RowsError, done, read
-from relpos.perf.sweep import Sweep, run
+from relpos.perf.sweep import Sweep, run, unmeasured
 from relpos.perf.variants import gate
 
 
@@ -53,29 +54,27 @@ def _drawn(options: argparse.Namespace) -> int:
 
 
 def _measured(options: argparse.Namespace) -> int:
-    sweep, how = chosen_sweep(options), _how(options)
+    sweep, how = chosen_sweep(options), chosen_options(options)
     torch.set_num_threads(how.threads)
     record = machine(options.device)
     facts = {"run": uuid4().hex[:8], "machine": machine_id(record), **run_facts()}
-    known = frozenset(variant for variant, *_ in done(options.out, facts["machine"]))
+    before = done(options.out, facts["machine"])
     _write_machine(options.out, record)
     console.show_lines([show.machine_line(record, facts, how.threads)])
     try:
-        return _all(options, sweep, how, facts, known)
+        return _all(options, sweep, how, facts, before)
     except KeyboardInterrupt:
         console.show_lines([f"interrupted; {options.out} holds what was measured, the same command goes on from there"])
         return EXIT_CODES[INCOMPLETE]
 
 
-def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], known: frozenset[str]) -> int:
-    asked = chosen_variants(options)
-    at_512_ms = limit_ms(how)
-    alone = (asked.number + 1) * sum(sweep.checks(shape) for shape in sweep.shapes())
-    seconds = estimate_s(sweep.shapes(), asked.number, how, at_512_ms, alone=alone) + JUDGE_S * len(asked.others)
-    console.show_lines([f"the limit takes {at_512_ms:.2f} ms at L = 512; all of it will take {in_words(seconds)}"])
+def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], before: Before) -> int:
+    asked, known = chosen_variants(options), frozenset(variant for variant, *_ in before)
+    console.show_lines([_estimate(asked, known, sweep, how, before)])
     variants = asked.settled(known)
-    refused = {v.label: why for v in variants if (why := gate(v))}
-    console.show_lines([show.plan_line(sweep, variants, how.rounds)])
+    left = [v for v in variants if any(unmeasured([v], shape, before) for shape in sweep.shapes())]
+    refused = {v.label: why for v in left if (why := gate(v))}
+    console.show_lines([show.plan_line(sweep, variants, how)])
     with console.progress_bar() as bar:
         task = bar.add_task("", total=None)
 
@@ -84,6 +83,18 @@ def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[st
 
         run(sweep, variants, how, options.out, facts, refused=refused, progress=report, resident=resident_isolated)
     return _reported(options)
+
+
+def _estimate(asked: Asked, known: frozenset[str], sweep: Sweep, how: Options, before: Before) -> str:
+    """How long what is missing will take, in words."""
+    likely = asked.likely(known)
+    left = [shape for shape in sweep.shapes() if unmeasured(likely, shape, before)]
+    if not left:
+        return "all of it was measured before: nothing is measured again"
+    here = pace(how, sweep.dtypes, sweep.device)
+    words = in_words(estimate_s(sweep, left, asked.crowd(known), how, here))
+    took = ", ".join(f"{ms:.2f} ms in {dtype}" for dtype, ms in here.limit_ms.items())
+    return f"the limit takes {took} at L = 512; what is to be measured will take {words}"
 
 
 def _reported(options: argparse.Namespace) -> int:
@@ -98,13 +109,6 @@ def _reported(options: argparse.Namespace) -> int:
         write_table(options.out.with_name(f"{options.out.stem}.growth.csv"), COLUMNS, found)
     ours = [one for one in rows if one["variant"] not in (LIMIT, CONTROL)]
     return 0 if any("samples_ms" in one for one in ours) else compare.NOTHING
-
-
-def _how(options: argparse.Namespace) -> Options:
-    if options.rounds < 0 or options.threads < 0:
-        raise UsageError("--rounds and --threads take positive whole numbers.")
-    threads = options.threads or torch.get_num_threads()
-    return Options(rounds=options.rounds or (7 if options.full else 5), seed=options.seed, threads=threads)
 
 
 def _write_machine(out: Path, record: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ The child notes which variant is in hand. When it dies, that variant's row says 
 """
 
 import resource
+import signal
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -82,6 +83,7 @@ def _child(shape: Shape, variants: list[Variant], options: Options, by: Measure)
 
 
 def _work(pipe: Connection, shape: Shape, variants: list[Variant], options: Options, by: Measure) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this one and says so
     if shape.device == "cpu":
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         allowed = int(available_bytes() * SHARE)
