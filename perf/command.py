@@ -3,6 +3,7 @@
 import argparse
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -21,9 +22,11 @@ from relpos.perf.isolated import resident_isolated
 from relpos.perf.machine import machine, machine_id, run_facts
 from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT
-from relpos.perf.rows import RowsError, done, read
+from relpos.perf.rows import RowsError, broke, done, latest, read
 from relpos.perf.sweep import Sweep, run, unmeasured
 from relpos.perf.variants import gate
+
+BROKE = 1  # exit code: all was tried, and some point failed, was killed or has no certificate
 
 
 def run_perf(options: argparse.Namespace) -> int:
@@ -70,7 +73,9 @@ def _measured(options: argparse.Namespace) -> int:
 
 def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], before: Before) -> int:
     asked, known = chosen_variants(options), frozenset(variant for variant, *_ in before)
-    console.show_lines([_estimate(asked, known, sweep, how, before)])
+    words, seconds = _estimate(asked, known, sweep, how, before)
+    console.show_lines([words])
+    began = perf_counter()
     variants = asked.settled(known)
     left = [v for v in variants if any(unmeasured([v], shape, before) for shape in sweep.shapes())]
     refused = {v.label: why for v in left if (why := gate(v))}
@@ -82,23 +87,25 @@ def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[st
             bar.update(task, description=words, completed=number, total=of)
 
         run(sweep, variants, how, options.out, facts, refused=refused, progress=report, resident=resident_isolated)
+    if seconds:
+        console.show_lines([f"it took {in_words(perf_counter() - began)}; estimated were {in_words(seconds)}"])
     return _reported(options)
 
 
-def _estimate(asked: Asked, known: frozenset[str], sweep: Sweep, how: Options, before: Before) -> str:
-    """How long what is missing will take, in words."""
+def _estimate(asked: Asked, known: frozenset[str], sweep: Sweep, how: Options, before: Before) -> tuple[str, float]:
+    """How long what is missing will take, in words and in seconds."""
     likely = asked.likely(known)
     left = [shape for shape in sweep.shapes() if unmeasured(likely, shape, before)]
     if not left:
-        return "all of it was measured before: nothing is measured again"
+        return "all of it was measured before: nothing is measured again", 0.0
     here = pace(how, sweep.dtypes, sweep.device)
-    words = in_words(estimate_s(sweep, left, asked.crowd(known), how, here))
+    seconds = estimate_s(sweep, left, asked.crowd(known), how, here)
     took = ", ".join(f"{ms:.2f} ms in {dtype}" for dtype, ms in here.limit_ms.items())
-    return f"the limit takes {took} at L = 512; what is to be measured will take {words}"
+    return f"the limit takes {took} at L = 512; what is to be measured will take {in_words(seconds)}", seconds
 
 
 def _reported(options: argparse.Namespace) -> int:
-    """Tables and growth of all rows of the file, and whether there is a figure among them."""
+    """Tables and growth of all rows of the file; the exit code says whether there is a figure, and whether a point broke."""
     rows = read(options.out)
     if options.benchmark_json is not None:
         _write(options.benchmark_json, dumps(rows), "--benchmark-json")
@@ -107,8 +114,10 @@ def _reported(options: argparse.Namespace) -> int:
     console.show_lines(growth_lines(found))
     if found:
         write_table(options.out.with_name(f"{options.out.stem}.growth.csv"), COLUMNS, found)
-    ours = [one for one in rows if one["variant"] not in (LIMIT, CONTROL)]
-    return 0 if any("samples_ms" in one for one in ours) else compare.NOTHING
+    ours = [one for one in latest(rows).values() if one["variant"] not in (LIMIT, CONTROL)]
+    if not any("samples_ms" in one for one in ours):
+        return compare.NOTHING
+    return BROKE if any(map(broke, ours)) else 0
 
 
 def _write_machine(out: Path, record: dict[str, Any]) -> None:

@@ -97,5 +97,5 @@ def _work(pipe: Connection, shape: Shape, variants: list[Variant], options: Opti
 def _epitaph(code: int, label: str) -> tuple[str, dict[str, Any]]:
     where = "" if label else ", before any variant was called"
     if code == KILLED:
-        return OOM, {"reason": f"killed by the system, most likely for memory{where}"}
-    return FAILED, {"reason": f"it ended the process (exit code {code}){where}"}
+        return OOM, {"reason": f"killed by the system, most likely for memory{where}", "exit_code": code}
+    return FAILED, {"reason": f"it ended the process (exit code {code}){where}", "exit_code": code}

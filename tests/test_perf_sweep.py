@@ -129,6 +129,16 @@ def test_a_variant_that_dies_takes_nobody_with_it(by, status, words):
     assert found["alibi/fast"][0] == found["t5/only"][0] == OK
 
 
+def interrupted_within(shape, variants, options, note):
+    os.kill(os.getpid(), signal.SIGINT)
+    return pretended(shape, variants, options)
+
+
+def test_ctrl_c_is_answered_by_the_parent_alone():
+    found = measure_isolated(Shape(), [FAST], Options(), by=interrupted_within)
+    assert [status for _, status, _ in found] == [OK] * 3
+
+
 def test_what_has_changed_since_is_measured_again(tmp_path):
     path, asked = tmp_path / "rows.jsonl", []
 
