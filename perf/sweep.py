@@ -109,17 +109,15 @@ def run(
 
     resident   growth of a fresh process, asked for once per variant: at the greatest length that all come to
     """
-    before = done(path, facts["machine"])
-    shapes = list(sweep.shapes())
+    before, shapes = done(path, facts["machine"]), list(sweep.shapes())
     for number, shape in enumerate(shapes):
         progress(shape.describe(), number, len(shapes))
-        missing = unmeasured(variants, shape, before)
-        how = options.at(shape)
+        missing, how = unmeasured(variants, shape, before), options.at(shape)
         settled = list(settled_ahead(missing, shape, before, how, refused=refused, last=sweep.last_of_all(shape)))
         racing = [v for v in missing if v.label not in {one.label for one, _, _ in settled}]
         found = measure(shape, racing, how) if racing else []
         if resident is not None and sweep.checks(shape):
-            found = [one if _has_grown(one[0], shape, before) else _checked(one, shape, options, resident) for one in found]
+            found = [_checked(one, shape, before, options, resident) for one in found]
         rows = [row(facts, v, shape, status, **figures) for v, status, figures in _new(found, before, facts, shape, settled)]
         if rows:
             append(path, rows)
@@ -139,10 +137,10 @@ def _has_grown(variant: Variant, shape: Shape, before: Before) -> bool:
     return "resident_bytes" in other and other.get("source", "") == variant.source
 
 
-def _checked(one: Found, shape: Shape, options: Options, resident: Resident) -> Found:
+def _checked(one: Found, shape: Shape, before: Before, options: Options, resident: Resident) -> Found:
     """With the growth of a fresh process beside the profiler's peak, and a note where they disagree."""
     variant, status, figures = one
-    if status not in MEASURED or variant.label == CONTROL:
+    if status not in MEASURED or variant.label == CONTROL or _has_grown(variant, shape, before):
         return one
     grown, counted = resident(shape, variant, options), figures.get("first_peak_bytes", figures.get("peak_bytes"))
     if grown is None or counted is None:
