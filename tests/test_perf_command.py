@@ -172,7 +172,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(command, "run", interrupted)
     assert main(("perf", *SHORT, "--out", str(tmp_path / "rows.jsonl"))) == 4
-    said = capsys.readouterr().out.replace("\n", " ")
+    said = " ".join(capsys.readouterr().out.split())
     assert "the same command goes on from there" in said
     assert said.index("will take about") < said.index("2 variants at"), "the estimate comes first"
 
