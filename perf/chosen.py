@@ -32,18 +32,20 @@ class Asked:
 
     def likely(self, known: frozenset[str]) -> list[Variant]:
         """As many as will be measured: where a probe has yet to find who stands for a scheme, any of it."""
-        return [*self.others, *self._standing(known).values()] if self.one_per_scheme else [*self.others, *self.ours]
+        return [*self.others, *self._standing(known)]
 
     def crowd(self, known: frozenset[str]) -> Crowd:
         """What an estimate has to know of them."""
-        likely, stand = self.likely(known), self._standing(known).values()
+        ours = self._standing(known)
         return Crowd(
-            variants=len(likely), schemes=len({v.scheme for v in likely}), fastest=self.one_per_scheme, of=len(self.ours),
-            probed=self.one_per_scheme and any(v.label not in known for v in stand), judged=len(self.others),
+            variants=len(ours), schemes=len({v.scheme for v in ours}), fastest=self.one_per_scheme, of=len(self.ours),
+            probed=self.one_per_scheme and any(v.label not in known for v in ours), judged=len(self.others),
         )  # fmt: skip
 
-    def _standing(self, known: frozenset[str]) -> dict[str, Variant]:
-        return {v.scheme: v for v in sorted(self.ours, key=lambda v: v.label in known)}
+    def _standing(self, known: frozenset[str]) -> list[Variant]:
+        if not self.one_per_scheme:
+            return self.ours
+        return list({v.scheme: v for v in sorted(self.ours, key=lambda v: v.label in known)}.values())
 
     def settled(self, known: frozenset[str]) -> list[Variant]:
         """All that are measured; a probe finds who stands for its scheme, unless earlier rows have one."""

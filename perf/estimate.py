@@ -49,10 +49,10 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True)
 class Crowd:
-    """What will be measured at every shape: so many variants of so many schemes.
+    """What will be measured at every shape: so many of our variants, of so many schemes.
 
     fastest   whether one stands for its scheme from the beginning; probed: whether that one has yet to be found among `of`
-    judged    variants that are judged before
+    judged    variants from elsewhere, which are judged before
     """
 
     variants: int
@@ -89,22 +89,26 @@ def estimate_s(sweep: Sweep, shapes: Iterable[Shape], crowd: Crowd, options: Opt
 
 
 def _shape_s(sweep: Sweep, shape: Shape, crowd: Crowd, options: Options, here: Pace) -> float:
-    fewer = sweep.narrowed(shape)
-    number = min(TWO * crowd.schemes, crowd.variants) if fewer else crowd.variants
-    able = number if crowd.fastest else number * ABLE
-    limit_ms = _limit_ms(shape, here)
-    every = OF_ALL_TRAINED if shape.mode == "forward_backward" else OF_ALL
-    times = [limit_ms * ratio for ratio in (OF_FASTEST if fewer or crowd.fastest else every)]
-    made = [ms for ms in times if ms <= options.most_ms]
+    limit_ms, calls = _limit_ms(shape, here), options.rounds + CALLS
+    made = [(n, ms) for n, ratio in _racing(sweep, shape, crowd) if (ms := limit_ms * ratio) <= options.most_ms]
     if limit_ms > options.most_ms or not made:
         return 0.0
-    share = able / len(times)
-    calls_s = share * (options.rounds + CALLS) * sum(made) / 1000 + 2 * (options.rounds + CALLS) * limit_ms / 1000
+    number, all_ms = sum(n for n, _ in made), sum(n * ms for n, ms in made)
     row_s = rows_compared(shape.key_length) * ROW_S * shape.key_length / AT.key_length
-    python_s = share * len(made) * TRACE_S + crowd.schemes * len(made) / len(times) * row_s
+    python_s = (number * TRACE_S + min(crowd.schemes, number) * row_s) * here.slowness
     checked = sweep.checks(shape) and shape.causal == sweep.directions[0]  # most are, in the first direction
-    alone_s = able * (here.start_s + 2 * sum(made) / len(made) / 1000) if checked else 0.0
-    return here.start_s + calls_s + python_s * here.slowness + alone_s
+    alone_s = number * here.start_s + 2 * all_ms / 1000 if checked else 0.0
+    return here.start_s + calls * (all_ms + 2 * limit_ms) / 1000 + python_s + alone_s
+
+
+def _racing(sweep: Sweep, shape: Shape, crowd: Crowd) -> list[tuple[float, float]]:
+    """How many variants there are of each time over the limit."""
+    every = OF_ALL_TRAINED if shape.mode == "forward_backward" else OF_ALL
+    able = 1.0 if crowd.fastest else ABLE
+    number = min(TWO * crowd.schemes, crowd.variants) if sweep.narrowed(shape) else crowd.variants
+    ours = OF_FASTEST if crowd.fastest or sweep.narrowed(shape) else every
+    groups = (number * able, ours), (crowd.judged * ABLE, every[:-1])
+    return [(share / len(ratios), ratio) for share, ratios in groups for ratio in ratios]
 
 
 def _limit_ms(shape: Shape, here: Pace) -> float:
