@@ -17,13 +17,13 @@ from test_perf_sweep import FACTS, FAST, OTHER, SLOW, TIMES, pretended
 
 
 def test_an_estimate_grows_with_all_that_is_measured():
-    few, more, two = Sweep(lengths=(512,)), Sweep(lengths=(512, 4096)), Crowd(variants=2, schemes=2)
+    few, more, two = Sweep(lengths=(512,)), Sweep(lengths=(512, 4096)), Crowd(variants=4, schemes=2)
     here = Pace({"float32": 2.0}, start_s=3.0)
 
     def seconds(sweep=few, crowd=two, here=here):
         return estimate_s(sweep, sweep.shapes(), crowd, Options(), here)
 
-    longer = [seconds(more), seconds(crowd=replace(two, variants=20)), seconds(crowd=replace(two, schemes=9))]
+    longer = [seconds(more), seconds(crowd=replace(two, variants=20)), seconds(crowd=replace(two, schemes=3))]
     longer += [seconds(crowd=replace(two, judged=1)), seconds(crowd=replace(two, probed=True, of=70))]
     longer += [seconds(here=replace(here, start_s=6.0)), seconds(here=replace(here, limit_ms={"float32": 40.0}))]
     assert all(seconds() < more for more in longer)
