@@ -120,14 +120,18 @@ def test_beyond_some_length_two_variants_of_a_scheme_go_on_and_strangers_always_
     assert all(rows[label, 8192]["status"] == OK for label in ("alibi/fast", "alibi/frugal", "alibi/theirs", "t5/only"))
 
 
-def test_a_variant_that_takes_minutes_to_build_is_not_built_at_twice_the_length(tmp_path):
-    def measure(shape, racing, options):
-        return [(v, s, f | {"prepared_s": 20.0}) for v, s, f in pretended(shape, racing, options)]
+@pytest.mark.parametrize(("seconds", "tried"), [((5.0, 20.0, 80.0), [512, 1024]), ((50.0,) * 3, [512, 1024, 2048])])
+def test_a_cache_that_takes_minutes_to_fill_is_not_filled_and_compiling_is_no_such_thing(tmp_path, seconds, tried):
+    took, path = dict(zip((512, 1024, 2048), seconds, strict=True)), tmp_path / "rows.jsonl"
 
-    path = tmp_path / "rows.jsonl"
-    run(Sweep(lengths=(512, 1024), directions=(False,)), [FAST], Options(), path, FACTS, refused={}, measure=measure)
-    (last,) = [r for r in read(path) if r["key_length"] == 1024]
-    assert last["reason"] == "20 s to build it and to fill its cache at half the length"
+    def measure(shape, racing, options):
+        return [(v, s, f | {"prepared_s": took[shape.key_length]}) for v, s, f in pretended(shape, racing, options)]
+
+    run(Sweep(lengths=tuple(took), directions=(False,)), [FAST], Options(), path, FACTS, refused={}, measure=measure)
+    rows = {r["key_length"]: r for r in read(path) if r["variant"] == FAST.label}
+    assert [n for n, r in rows.items() if r["status"] == OK] == tried
+    said = "20 s to build it and to fill its cache at half the length, 80 expected here, more than 60"
+    assert len(tried) == 3 or rows[2048]["reason"] == said
 
 
 def test_memory_is_checked_at_the_greatest_length_that_all_come_to():
