@@ -1,7 +1,8 @@
 """What the options of the command ask for: which shapes, and which variants."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -9,10 +10,16 @@ from relpos.conformance import console
 from relpos.conformance.errors import UsageError
 from relpos.conformance.settings import parse_settings
 from relpos.impls.card import parse_claims
+from relpos.perf.estimate import Crowd
+from relpos.perf.measuring import Options
 from relpos.perf.point import Variant
 from relpos.perf.sweep import FULL, Sweep, chosen_lengths, representatives
 from relpos.perf.variants import built_in, strangers
 from relpos.spec.registry import settings_class
+
+ROUNDS = 5
+# What fits all variants into an hour and a half, to L = 16384.
+PATIENCE: dict[str, Any] = {"long_rounds": 3, "most_ms": 1500.0, "long_most_ms": 4000.0}
 
 
 @dataclass(frozen=True)
@@ -23,11 +30,22 @@ class Asked:
     others: list[Variant]
     one_per_scheme: bool
 
-    @property
-    def number(self) -> int:
-        """How many will be measured."""
-        ours = len({v.scheme for v in self.ours}) if self.one_per_scheme else len(self.ours)
-        return ours + len(self.others)
+    def likely(self, known: frozenset[str]) -> list[Variant]:
+        """As many as will be measured: where a probe has yet to find who stands for a scheme, any of it."""
+        return [*self.others, *self._standing(known)]
+
+    def crowd(self, known: frozenset[str]) -> Crowd:
+        """What an estimate has to know of them."""
+        ours = self._standing(known)
+        return Crowd(
+            variants=len(ours), schemes=len({v.scheme for v in ours}), fastest=self.one_per_scheme, of=len(self.ours),
+            probed=self.one_per_scheme and any(v.label not in known for v in ours), judged=len(self.others),
+        )  # fmt: skip
+
+    def _standing(self, known: frozenset[str]) -> list[Variant]:
+        if not self.one_per_scheme:
+            return self.ours
+        return list({v.scheme: v for v in sorted(self.ours, key=lambda v: v.label in known)}.values())
 
     def settled(self, known: frozenset[str]) -> list[Variant]:
         """All that are measured; a probe finds who stands for its scheme, unless earlier rows have one."""
@@ -47,7 +65,19 @@ def chosen_sweep(options: argparse.Namespace) -> Sweep:
     if options.device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: PyTorch sees no GPU here; leave the option out to measure on the CPU.")
     dtypes, modes = tuple(options.dtype) or base.dtypes, tuple(options.mode) or base.modes
-    return Sweep(lengths=lengths, dtypes=dtypes, modes=modes, device=options.device)
+    narrow = None if options.variant else base.narrow_beyond
+    return Sweep(lengths=lengths, dtypes=dtypes, modes=modes, device=options.device, narrow_beyond=narrow)
+
+
+def chosen_options(options: argparse.Namespace) -> Options:
+    """How every shape is measured; UsageError on a number that is none."""
+    if options.rounds < 0 or options.threads < 0:
+        raise UsageError("--rounds and --threads take positive whole numbers.")
+    threads = options.threads or torch.get_num_threads()
+    how = Options(rounds=options.rounds or ROUNDS, seed=options.seed, threads=threads)
+    if not options.full:
+        return how
+    return replace(how, **PATIENCE) if not options.rounds else replace(how, **{**PATIENCE, "long_rounds": None})
 
 
 def chosen_variants(options: argparse.Namespace) -> Asked:

@@ -3,6 +3,7 @@
 import argparse
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -12,17 +13,20 @@ from relpos.conformance import console
 from relpos.conformance.errors import UsageError
 from relpos.conformance.verdict import EXIT_CODES, INCOMPLETE
 from relpos.perf import compare, show
+from relpos.perf.ahead import Before
 from relpos.perf.benchmark_json import dumps
-from relpos.perf.chosen import chosen_sweep, chosen_variants
-from relpos.perf.estimate import JUDGE_S, estimate_s, in_words, limit_ms
+from relpos.perf.chosen import Asked, chosen_options, chosen_sweep, chosen_variants
+from relpos.perf.estimate import estimate_s, in_words, pace
 from relpos.perf.growth import COLUMNS, growth_lines, growths, write_table
 from relpos.perf.isolated import resident_isolated
 from relpos.perf.machine import machine, machine_id, run_facts
 from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT
-from relpos.perf.rows import RowsError, done, read
-from relpos.perf.sweep import Sweep, run
+from relpos.perf.rows import RowsError, broke, done, latest, read
+from relpos.perf.sweep import Sweep, run, unmeasured
 from relpos.perf.variants import gate
+
+BROKE = 1  # exit code: all was tried, and some point failed, was killed or has no certificate
 
 
 def run_perf(options: argparse.Namespace) -> int:
@@ -53,29 +57,29 @@ def _drawn(options: argparse.Namespace) -> int:
 
 
 def _measured(options: argparse.Namespace) -> int:
-    sweep, how = chosen_sweep(options), _how(options)
+    sweep, how = chosen_sweep(options), chosen_options(options)
     torch.set_num_threads(how.threads)
     record = machine(options.device)
     facts = {"run": uuid4().hex[:8], "machine": machine_id(record), **run_facts()}
-    known = frozenset(variant for variant, *_ in done(options.out, facts["machine"]))
+    before = done(options.out, facts["machine"])
     _write_machine(options.out, record)
     console.show_lines([show.machine_line(record, facts, how.threads)])
     try:
-        return _all(options, sweep, how, facts, known)
+        return _all(options, sweep, how, facts, before)
     except KeyboardInterrupt:
         console.show_lines([f"interrupted; {options.out} holds what was measured, the same command goes on from there"])
         return EXIT_CODES[INCOMPLETE]
 
 
-def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], known: frozenset[str]) -> int:
-    asked = chosen_variants(options)
-    at_512_ms = limit_ms(how)
-    alone = (asked.number + 1) * sum(sweep.checks(shape) for shape in sweep.shapes())
-    seconds = estimate_s(sweep.shapes(), asked.number, how, at_512_ms, alone=alone) + JUDGE_S * len(asked.others)
-    console.show_lines([f"the limit takes {at_512_ms:.2f} ms at L = 512; all of it will take {in_words(seconds)}"])
+def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], before: Before) -> int:
+    asked, known = chosen_variants(options), frozenset(variant for variant, *_ in before)
+    words, seconds = _estimate(asked, known, sweep, how, before)
+    console.show_lines([words])
+    began = perf_counter()
     variants = asked.settled(known)
-    refused = {v.label: why for v in variants if (why := gate(v))}
-    console.show_lines([show.plan_line(sweep, variants, how.rounds)])
+    left = [v for v in variants if any(unmeasured([v], shape, before) for shape in sweep.shapes())]
+    refused = {v.label: why for v in left if (why := gate(v))}
+    console.show_lines([show.plan_line(sweep, variants, how)])
     with console.progress_bar() as bar:
         task = bar.add_task("", total=None)
 
@@ -83,11 +87,25 @@ def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[st
             bar.update(task, description=words, completed=number, total=of)
 
         run(sweep, variants, how, options.out, facts, refused=refused, progress=report, resident=resident_isolated)
+    if seconds:
+        console.show_lines([f"it took {in_words(perf_counter() - began)}; estimated were {in_words(seconds)}"])
     return _reported(options)
 
 
+def _estimate(asked: Asked, known: frozenset[str], sweep: Sweep, how: Options, before: Before) -> tuple[str, float]:
+    """How long what is missing will take, in words and in seconds."""
+    likely = asked.likely(known)
+    left = [shape for shape in sweep.shapes() if unmeasured(likely, shape, before)]
+    if not left:
+        return "all of it was measured before: nothing is measured again", 0.0
+    here = pace(how, sweep.dtypes, sweep.device)
+    seconds = estimate_s(sweep, left, asked.crowd(known), how, here)
+    took = ", ".join(f"{ms:.2f} ms in {dtype}" for dtype, ms in here.limit_ms.items())
+    return f"the limit takes {took} at L = 512; what is to be measured will take {in_words(seconds)}", seconds
+
+
 def _reported(options: argparse.Namespace) -> int:
-    """Tables and growth of all rows of the file, and whether there is a figure among them."""
+    """Tables and growth of all rows of the file; the exit code says whether there is a figure, and whether a point broke."""
     rows = read(options.out)
     if options.benchmark_json is not None:
         _write(options.benchmark_json, dumps(rows), "--benchmark-json")
@@ -96,15 +114,10 @@ def _reported(options: argparse.Namespace) -> int:
     console.show_lines(growth_lines(found))
     if found:
         write_table(options.out.with_name(f"{options.out.stem}.growth.csv"), COLUMNS, found)
-    ours = [one for one in rows if one["variant"] not in (LIMIT, CONTROL)]
-    return 0 if any("samples_ms" in one for one in ours) else compare.NOTHING
-
-
-def _how(options: argparse.Namespace) -> Options:
-    if options.rounds < 0 or options.threads < 0:
-        raise UsageError("--rounds and --threads take positive whole numbers.")
-    threads = options.threads or torch.get_num_threads()
-    return Options(rounds=options.rounds or (7 if options.full else 5), seed=options.seed, threads=threads)
+    ours = [one for one in latest(rows).values() if one["variant"] not in (LIMIT, CONTROL)]
+    if not any("samples_ms" in one for one in ours):
+        return compare.NOTHING
+    return BROKE if any(map(broke, ours)) else 0
 
 
 def _write_machine(out: Path, record: dict[str, Any]) -> None:

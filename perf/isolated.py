@@ -4,6 +4,7 @@ The child notes which variant is in hand. When it dies, that variant's row says 
 """
 
 import resource
+import signal
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -82,6 +83,7 @@ def _child(shape: Shape, variants: list[Variant], options: Options, by: Measure)
 
 
 def _work(pipe: Connection, shape: Shape, variants: list[Variant], options: Options, by: Measure) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends this one and says so
     if shape.device == "cpu":
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         allowed = int(available_bytes() * SHARE)
@@ -95,5 +97,5 @@ def _work(pipe: Connection, shape: Shape, variants: list[Variant], options: Opti
 def _epitaph(code: int, label: str) -> tuple[str, dict[str, Any]]:
     where = "" if label else ", before any variant was called"
     if code == KILLED:
-        return OOM, {"reason": f"killed by the system, most likely for memory{where}"}
-    return FAILED, {"reason": f"it ended the process (exit code {code}){where}"}
+        return OOM, {"reason": f"killed by the system, most likely for memory{where}", "exit_code": code}
+    return FAILED, {"reason": f"it ended the process (exit code {code}){where}", "exit_code": code}

@@ -1,13 +1,14 @@
 """Measures the variants of one shape: output against the definition, latency in rounds, output again, memory."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from relpos.perf.accuracy import error_units
+from relpos.perf.accuracy import Known, error_units
 from relpos.perf.data import Call, Data, limit
 from relpos.perf.memory import First, first_call, footprint, kept_for_backward
 from relpos.perf.plugging import Unsupported
@@ -18,6 +19,7 @@ from relpos.perf.timing import Timed, interleaved, ratio, ratios
 from relpos.perf.workload import Workload
 from relpos.spec.contract import SettingsError
 
+LONG = 2048  # keys; beyond it a call takes as long as many short ones
 SETS = 3  # of inputs, taken in turn: no round repeats what a cache keyed by the input has seen just before
 SAME_ULPS = 64  # a kernel may add in another order from call to call
 NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "Cannot allocate memory")
@@ -30,17 +32,29 @@ Note = Callable[[str], None]
 class Options:
     """How a shape is measured.
 
-    rounds     interleaved rounds
-    most_ms    a variant whose single call takes longer is reported as too slow, with that call as its figure
+    rounds     interleaved rounds; long_rounds: where there are more than `LONG` keys, if not as many
+    most_ms    a variant whose single call takes longer is reported as too slow, with that call as its figure; long_most_ms:
+               where there are more than `LONG` keys and no backward, if another
+    most_s     the same for building a variant, filling its cache and its first call
     memory     whether memory is measured too; accuracy: whether the output is held against the definition
     """
 
     rounds: int = 5
+    long_rounds: int | None = None
     seed: int = 0
     threads: int = 2
     most_ms: float = 4000.0
+    long_most_ms: float | None = None
+    most_s: float = 60.0
     memory: bool = True
     accuracy: bool = True
+
+    def at(self, shape: Shape) -> "Options":
+        """These options with rounds and patience of that shape."""
+        if shape.key_length <= LONG:
+            return self
+        patience_ms = self.long_most_ms if shape.mode != "forward_backward" else None
+        return replace(self, rounds=self.long_rounds or self.rounds, most_ms=patience_ms or self.most_ms)
 
 
 def measure(shape: Shape, variants: list[Variant], options: Options, note: Note = lambda label: None) -> list[Found]:
@@ -64,11 +78,14 @@ class Race:
         self.works: dict[str, Workload] = {}
         self.firsts: dict[str, First] = {}
         self.failed: dict[str, tuple[str, dict[str, Any]]] = {}
+        self.prepared_s: dict[str, float] = {}
+        self.known: Known = {}
         self.timed: dict[str, Timed] = {}
 
     def enter(self, variant: Variant) -> None:
         """Build a variant and call it for the first time; what it raises is its row, and the others go on."""
         self.note(variant.label)
+        began = perf_counter()
         try:
             work = Workload(variant, self.shape)
             traced = self.options.memory and not self.shape.device.startswith("cuda")
@@ -76,6 +93,7 @@ class Race:
             self.works[variant.label] = work
         except Exception as error:  # noqa: BLE001
             self.failed[variant.label] = status_of(error)
+        self.prepared_s[variant.label] = perf_counter() - began
 
     def run(self) -> None:
         """Time all that could be called."""
@@ -133,7 +151,8 @@ class Race:
         work = self.works[label]
         claim = work.subject.card.memory
         claimed = {"claimed_memory": claim, "claimed_exponent": claimed_exponent(claim)} if claim else {}
-        return {"parameters": work.parameters, "settings": _plain(work.settings), **claimed, **self._checked(work, label)}
+        known = {"parameters": work.parameters, "settings": _plain(work.settings), "prepared_s": self.prepared_s[label]}
+        return {**known, **claimed, **self._checked(work, label)}
 
     def _checked(self, work: Workload, label: str) -> dict[str, Any]:
         """The output against the definition, and, after the timed loop, against itself before it."""
@@ -142,7 +161,7 @@ class Race:
             return {"wrong": "after the timed loop the same inputs give another output"}
         if not self.options.accuracy:
             return {}
-        units, allowed = error_units(work, self.sets[0], before, seed=self.options.seed)
+        units, allowed = error_units(work, self.sets[0], before, seed=self.options.seed, known=self.known)
         found: dict[str, Any] = {"error_units": units, "error_allowed_units": allowed}
         if units > allowed:
             found["wrong"] = f"the output is off by {units:.3g} units, allowed are {allowed:g}"

@@ -33,6 +33,11 @@ def row(run: Mapping[str, Any], variant: Any, shape: Shape, status: str, **figur
     return {**head, **shape_fields(shape), "status": status, **figures}
 
 
+def broke(one: Mapping[str, Any]) -> bool:
+    """Whether something went wrong that is to be looked at: it raised, was killed, gave a wrong output, or is not certified."""
+    return one["status"] in (FAILED, NOT_CERTIFIED) or "exit_code" in one
+
+
 def key(one: Mapping[str, Any]) -> tuple[Any, ...]:
     """What makes a row the only one of its kind in a file."""
     names = ("variant", "mode", "causal", "dtype", "device", "batch", "heads", "head_dim", "key_length")
@@ -86,16 +91,17 @@ def _rows(path: Path, lines: list[str]) -> Iterator[dict[str, Any]]:
             continue
         try:
             found = json.loads(line)
-        except ValueError:
+        except json.JSONDecodeError as error:
             # Who was killed left half a line; a later run has begun a new one below it.
-            if _cut_off(line):
+            if _cut_off(line, error):
                 continue
             raise RowsError(f"{path}, line {number}: not JSON. The file was edited or is no file of rows.") from None
         yield _checked(path, number, found)
 
 
-def _cut_off(line: str) -> bool:
-    return line.startswith('{"schema"') and not line.rstrip().endswith("}")
+def _cut_off(line: str, error: json.JSONDecodeError) -> bool:
+    """Whether a row's beginning stands there and its end is missing, be it after a brace of its settings."""
+    return line.startswith('{"schema"') and (not line.rstrip().endswith("}") or error.pos >= len(line.rstrip()))
 
 
 def _checked(path: Path, number: int, found: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from relpos.perf.compare import Change
+from relpos.perf.measuring import LONG, Options
 from relpos.perf.point import CONTROL, LIMIT, Variant
 from relpos.perf.rows import MEASURED, UNSTABLE, latest
 from relpos.perf.sweep import Sweep
@@ -19,25 +20,30 @@ def machine_line(record: Mapping[str, Any], facts: Mapping[str, Any], threads: i
     return f"{what}: machine {facts['machine']}{busy}"
 
 
-def plan_line(sweep: Sweep, variants: Sequence[Variant], rounds: int) -> str:
+def plan_line(sweep: Sweep, variants: Sequence[Variant], how: Options) -> str:
     """What will be measured."""
     shapes = sum(1 for _ in sweep.shapes())
-    return f"{len(variants)} variants at {shapes} shapes, {rounds} rounds each: {', '.join(v.label for v in variants)}"
+    long = max(sweep.lengths) > LONG and how.long_rounds is not None
+    rounds = f"{how.rounds} rounds each" + (f", {how.long_rounds} beyond L = {LONG}" if long else "")
+    narrow = f", beyond L = {sweep.narrow_beyond} two of a scheme" if sweep.narrow_beyond in sweep.lengths[:-1] else ""
+    return f"{len(variants)} variants at {shapes} shapes{narrow}, {rounds}: {', '.join(v.label for v in variants)}"
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """One block per mode, direction and dtype: a line per variant, a column per length."""
+    """One block per mode, direction and dtype: a line per variant, a column per length; training with tokens and peak."""
     blocks: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in latest(rows).values():
         blocks.setdefault((one["mode"], one["causal"], one["dtype"]), []).append(one)
     for (mode, causal, dtype), found in blocks.items():
-        yield f"\n{mode.replace('_', ' + ')}, {'causal' if causal else 'bidirectional'}, {dtype}: time × limit, extra MiB"
+        training = mode == "forward_backward"
+        figures = "time × limit, 1000 tokens a second, peak MiB" if training else "time × limit, extra MiB"
+        yield f"\n{mode.replace('_', ' + ')}, {'causal' if causal else 'bidirectional'}, {dtype}: {figures}"
         lengths = sorted({one["key_length"] for one in found})
-        wide = max(len(one["variant"]) for one in found)
-        yield f"{'':<{wide}}" + "".join(f"{n:>18}" for n in lengths)
+        wide, cell = max(len(one["variant"]) for one in found), 24 if training else 18
+        yield f"{'':<{wide}}" + "".join(f"{n:>{cell}}" for n in lengths)
         for label in dict.fromkeys(one["variant"] for one in found):
             cells = {one["key_length"]: _cell(one) for one in found if one["variant"] == label}
-            yield f"{label:<{wide}}" + "".join(f"{cells.get(n, ''):>18}" for n in lengths)
+            yield f"{label:<{wide}}" + "".join(f"{cells.get(n, ''):>{cell}}" for n in lengths)
     yield from _reasons(rows)
     yield f"\n{HOLLOW} unstable: never ranked. {CONTROL}: the {LIMIT} once more; what differs no more than that is chance."
 
@@ -59,10 +65,13 @@ def _reasons(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _cell(one: Mapping[str, Any]) -> str:
     if one["status"] not in MEASURED:
         return str(one["status"])
-    extra = f"{one['extra_bytes'] / MIB:.1f}" if one.get("extra_bytes") is not None else "–"
+    training = one["mode"] == "forward_backward"
+    bytes_ = one.get("peak_bytes" if training else "extra_bytes")
+    memory = f"{bytes_ / MIB:.1f}" if bytes_ is not None else "–"
+    speed = f" {one['tokens_per_second'] / 1000:>6.1f}" if training else ""
     by_limit = one["variant"] != LIMIT and "median_of_ratios" in one
     time = f"{one['median_of_ratios']:.2f}" if by_limit else f"{one['latency_ms']:.2f} ms"
-    return f"{HOLLOW if one['status'] == UNSTABLE else ''}{time} {extra:>8}"
+    return f"{HOLLOW if one['status'] == UNSTABLE else ''}{time}{speed} {memory:>8}"
 
 
 def change_lines(found: Sequence[Change]) -> Iterator[str]:

@@ -5,20 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relpos.perf.ahead import Before, settled_ahead
 from relpos.perf.isolated import measure_isolated
 from relpos.perf.measuring import Found, Options
 from relpos.perf.point import CONTROL, LIMIT, MODES, THE_LIMIT, Shape, Variant
-from relpos.perf.rows import MEASURED, NOT_CERTIFIED, OK, TOO_SLOW, append, done, key, row
+from relpos.perf.rows import MEASURED, OK, append, done, key, row
 
-LENGTHS, FULL_LENGTHS = (512, 1024, 2048, 4096), (512, 1024, 2048, 4096, 8192, 16384)
+LENGTHS, FULL_LENGTHS = (512, 1024, 2048, 4096), (256, 512, 1024, 2048, 4096, 8192, 16384)
 PROBE = Shape(key_length=256)  # where the variant that stands for its scheme is found
 PROBING = Options(rounds=3, memory=False, accuracy=False)
-GROWTH = 4.0  # of a call's time from one length to twice that: what is too slow here is too slow there
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """What is measured."""
+    """What is measured.
+
+    narrow_beyond   beyond this length two of our variants of a scheme go on, the fastest there and that of least memory; in
+                    mode forward_backward beyond half of it
+    """
 
     lengths: tuple[int, ...] = LENGTHS
     dtypes: tuple[str, ...] = ("float32",)
@@ -28,6 +32,7 @@ class Sweep:
     batch: int = 1
     heads: int = 8
     head_dim: int = 64
+    narrow_beyond: int | None = None
 
     def shapes(self) -> Iterator[Shape]:
         """All shapes, short ones first, so that a run that is stopped early has something of everything."""
@@ -39,15 +44,29 @@ class Sweep:
                         yield base.but(key_length=length, mode=mode, causal=causal, dtype=dtype)
 
     def checks(self, shape: Shape) -> bool:
-        """Whether memory is checked against a fresh process at this shape: the longest one of a plain forward call."""
-        return shape.mode == "forward" and shape.dtype == self.dtypes[0] and shape.key_length == max(self.lengths)
+        """Whether memory is checked against a fresh process at this shape: the longest one that all variants come to."""
+        plain = shape.mode == "forward" and shape.dtype == self.dtypes[0]
+        longer = (shape.but(key_length=n) for n in self.lengths if n > shape.key_length)
+        return plain and not self.narrowed(shape) and all(map(self.narrowed, longer))
+
+    def narrowed(self, shape: Shape) -> bool:
+        """Whether only two variants of a scheme come to this shape."""
+        if self.narrow_beyond is None:
+            return False
+        return shape.key_length * (2 if shape.mode == "forward_backward" else 1) > self.narrow_beyond
+
+    def last_of_all(self, shape: Shape) -> Shape | None:
+        """The shape like this one at the greatest length that all variants come to; None: all come to this one."""
+        if not self.narrowed(shape):
+            return None
+        shorter = (shape.but(key_length=n) for n in sorted(self.lengths, reverse=True))
+        return next((one for one in shorter if not self.narrowed(one)), None)
 
 
-FULL = Sweep(lengths=FULL_LENGTHS, dtypes=("float32", "bfloat16"), modes=MODES)
+FULL = Sweep(lengths=FULL_LENGTHS, dtypes=("float32", "bfloat16"), modes=MODES, narrow_beyond=2048)
 
 Progress = Callable[[str, int, int], None]
 Resident = Callable[[Shape, Variant, Options], int | None]
-Before = dict[tuple[Any, ...], dict[str, Any]]
 
 MIB = 2**20
 PAGES_BYTES = 8 * MIB  # stacks, code and arenas that a first call touches besides its tensors
@@ -88,18 +107,17 @@ def run(
 ) -> None:
     """Measure all that the file does not hold yet, and write each shape's rows when it is through.
 
-    resident   growth of a fresh process, asked for once per variant and direction: at the greatest length
+    resident   growth of a fresh process, asked for once per variant: at the greatest length that all come to
     """
-    before = done(path, facts["machine"])
-    shapes = list(sweep.shapes())
+    before, shapes = done(path, facts["machine"]), list(sweep.shapes())
     for number, shape in enumerate(shapes):
         progress(shape.describe(), number, len(shapes))
-        missing = [v for v in variants if not _held(before.get(key(row(facts, v, shape, OK))), v)]
-        settled = list(_settled(missing, shape, before, options, refused))
+        missing, how = unmeasured(variants, shape, before), options.at(shape)
+        settled = list(settled_ahead(missing, shape, before, how, refused=refused, last=sweep.last_of_all(shape)))
         racing = [v for v in missing if v.label not in {one.label for one, _, _ in settled}]
-        found = measure(shape, racing, options) if racing else []
+        found = measure(shape, racing, how) if racing else []
         if resident is not None and sweep.checks(shape):
-            found = [_checked(one, shape, options, resident) for one in found]
+            found = [_checked(one, shape, before, options, resident) for one in found]
         rows = [row(facts, v, shape, status, **figures) for v, status, figures in _new(found, before, facts, shape, settled)]
         if rows:
             append(path, rows)
@@ -107,26 +125,22 @@ def run(
     progress("done", len(shapes), len(shapes))
 
 
-def _held(one: dict[str, Any] | None, variant: Variant) -> bool:
-    """Whether a row need not be measured again: it is there, and its source is as it was."""
-    return one is not None and one.get("source", "") == variant.source
+def unmeasured(variants: Iterable[Variant], shape: Shape, before: Before) -> list[Variant]:
+    """Those without a row at this shape, or whose row is of another source."""
+    rows = ((v, before.get(key(row({}, v, shape, OK)))) for v in variants)
+    return [v for v, one in rows if one is None or one.get("source", "") != v.source]
 
 
-def _settled(
-    missing: list[Variant], shape: Shape, before: Before, options: Options, refused: dict[str, str]
-) -> Iterator[Found]:
-    """Rows that need no measuring: not certified, or too slow already at half the length."""
-    for v in missing:
-        if v.label in refused:
-            yield v, NOT_CERTIFIED, {"reason": refused[v.label]}
-        elif words := _hopeless(v, shape, before, options):
-            yield v, TOO_SLOW, words
+def _has_grown(variant: Variant, shape: Shape, before: Before) -> bool:
+    """Whether a fresh process was grown for it in the other direction."""
+    other = before.get(key(row({}, variant, shape.but(causal=not shape.causal), OK)), {})
+    return "resident_bytes" in other and other.get("source", "") == variant.source
 
 
-def _checked(one: Found, shape: Shape, options: Options, resident: Resident) -> Found:
+def _checked(one: Found, shape: Shape, before: Before, options: Options, resident: Resident) -> Found:
     """With the growth of a fresh process beside the profiler's peak, and a note where they disagree."""
     variant, status, figures = one
-    if status not in MEASURED or variant.label == CONTROL:
+    if status not in MEASURED or variant.label == CONTROL or _has_grown(variant, shape, before):
         return one
     grown, counted = resident(shape, variant, options), figures.get("first_peak_bytes", figures.get("peak_bytes"))
     if grown is None or counted is None:
@@ -142,17 +156,6 @@ def _new(found: list[Found], before: Before, facts: dict[str, Any], shape: Shape
     for one in (*found, *settled):
         if not (have_limit and one[0].label in (LIMIT, CONTROL)):
             yield one
-
-
-def _hopeless(variant: Variant, shape: Shape, before: Before, options: Options) -> dict[str, Any] | None:
-    """What was too slow at half the length needs not be tried, and what grows by the square will be."""
-    half = before.get(key(row({}, variant, shape.but(key_length=shape.key_length // 2), OK)))
-    if half is None or half.get("latency_ms") is None:
-        return None
-    expected_ms = half["latency_ms"] * (GROWTH if half["status"] == TOO_SLOW else 1.0)
-    if half["status"] == TOO_SLOW or expected_ms > options.most_ms:
-        return {"reason": f"{half['latency_ms']:.0f} ms at half the length"}
-    return None
 
 
 def chosen_lengths(texts: Iterable[str]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ judge binds them, so that nothing but the implementation and the attention aroun
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from relpos.perf.plugging import Unsupported, inputs_of, subject_of
 from relpos.perf.point import Shape, Variant
 from relpos.perf.settings import measured_settings
 from relpos.spec.attention import default_scale
+
+FILLED_PAIRS = 2**20  # of queries and keys in one step that fills a cache: what forms a vector for each takes 2 GiB of them
 
 
 class Workload:
@@ -144,9 +146,8 @@ class Workload:
         if self._ready is None:
             self._ready = copy.deepcopy(self.instance.target)
             past = leaves["k"].shape[2] - 1
-            # Tokens one at a time would take as long as the whole measurement, and the cache is the same.
-            tokens = {"q": leaves["k"][:, :, :past], "k": leaves["k"][:, :, :past], "v": leaves["v"][:, :, :past]}
-            self._ready.step(**self._their(tokens))
+            for tokens in _chunks(leaves["k"][:, :, :past], leaves["v"][:, :, :past]):
+                self._ready.step(**self._their(tokens))
         decoder = copy.deepcopy(self._ready)
         last = {"q": leaves["q"], "k": leaves["k"][:, :, -1:], "v": leaves["v"][:, :, -1:]}
         return lambda: decoder.step(**self._their(last))
@@ -154,6 +155,13 @@ class Workload:
     def _their(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
         names = self.subject.called_with.names
         return {theirs: tokens[ours] for theirs, ours in names.items() if ours in tokens}
+
+
+def _chunks(k: Tensor, v: Tensor) -> Iterator[dict[str, Tensor]]:
+    """All tokens in as few steps as memory allows: one at a time they would take as long as the whole measurement."""
+    size = max(FILLED_PAIRS // max(k.shape[2], 1), 1)
+    for chunk, values in zip(k.split(size, dim=2), v.split(size, dim=2), strict=True):
+        yield {"q": chunk, "k": chunk, "v": values}
 
 
 def _future(shape: Shape) -> Tensor | None:

@@ -1,14 +1,20 @@
 """`python -m relpos perf` from end to end: measured, resumed, compared, drawn, and every way of going wrong told apart."""
 
 import json
+import os
 import shutil
+import signal
+import time
 
 import pytest
 
 from perf_rows import pretended
 from relpos.conformance.commands import main
 from relpos.perf import command
-from relpos.perf.rows import append, read
+from relpos.perf.estimate import Pace
+from relpos.perf.point import THE_CONTROL, THE_LIMIT, Shape, Variant
+from relpos.perf.rows import append, read, row
+from relpos.perf.show import table_lines
 
 TWO = ("--scheme", "alibi", "--variant", "toeplitz", "--variant", "bias", "--rounds", "2", "--threads", "1")
 SHORT = (*TWO, "--lengths", "64,128")
@@ -19,6 +25,7 @@ def passed(monkeypatch):
     """The gate has tests of its own, and so has the fresh process."""
     monkeypatch.setattr(command, "gate", lambda variant: "")
     monkeypatch.setattr(command, "resident_isolated", lambda shape, variant, options: 0)
+    monkeypatch.setattr(command, "pace", lambda options, dtypes, device: Pace(dict.fromkeys(dtypes, 2.0), start_s=3.0))
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +88,78 @@ def test_slower_rows_exit_with_five_and_other_machines_with_seven(tmp_path, caps
     assert "times of two machines are not compared" in " ".join(capsys.readouterr().err.split())
 
 
+def test_files_without_a_point_in_common_exit_with_six_and_one_that_is_no_file_with_two(tmp_path, capsys):
+    for name, lengths in {"short": (512,), "long": (1024,)}.items():
+        append(tmp_path / f"{name}.jsonl", pretended(lengths=lengths))
+    short, long, none = (str(tmp_path / f"{name}.jsonl") for name in ("short", "long", "none"))
+    assert main(("perf", "--compare", short, "--out", long)) == 6
+    assert "nothing was measured in both files" in capsys.readouterr().out
+    assert main(("perf", "--compare", none, "--out", long)) == 2
+    assert "there is no file of rows" in " ".join(capsys.readouterr().err.split())
+
+
+def leaving(*rows):
+    """In place of a run: these rows in the file."""
+    return lambda sweep, variants, options, path, facts, **others: append(
+        path, [one | {"machine": facts["machine"]} for one in rows]
+    )
+
+
+def test_a_point_that_raised_or_was_killed_is_said_and_the_others_are_kept(tmp_path, monkeypatch, capsys):
+    good, bad, worse = pretended(lengths=(64,))[2:5]
+    killed = row_of(bad, "oom", reason="killed by the system, most likely for memory", exit_code=-9)
+    raised = row_of(worse, "failed", reason="RuntimeError: no")
+    for number, rows in enumerate([(good,), (good, killed), (good, raised)]):
+        out = tmp_path / f"{number}.jsonl"
+        monkeypatch.setattr(command, "run", leaving(*rows))
+        assert main(("perf", *SHORT, "--out", str(out))) == (1 if number else 0)
+        assert len(read(out)) == len(rows)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"oom: {bad['variant']}: killed by the system" in said and f"failed: {worse['variant']}: RuntimeError: no" in said
+
+
+def row_of(one, status, **figures):
+    """A row whose point was had, as one that was not."""
+    return {name: value for name, value in one.items() if name not in ("samples_ms", "ratios")} | {"status": status} | figures
+
+
+def test_ctrl_c_costs_the_shape_in_hand_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+    asked, out = [], tmp_path / "rows.jsonl"
+
+    def measure(shape, variants, options):
+        asked.append((shape.key_length, shape.causal))
+        if len(asked) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        return [(v, "ok", {"latency_ms": 1.0, "samples_ms": [1.0] * 3}) for v in (THE_LIMIT, THE_CONTROL, *variants)]
+
+    whole = command.run
+    monkeypatch.setattr(command, "run", lambda *args, **others: whole(*args, **{**others, "measure": measure}))
+    assert main(("perf", *SHORT, "--out", str(out))) == 4
+    assert "the same command goes on from there" in " ".join(capsys.readouterr().out.split())
+    assert {r["key_length"] for r in read(out)} == {64} and len(read(out)) == 8
+    assert main(("perf", *SHORT, "--out", str(out))) == 0
+    assert asked == [(64, False), (64, True), (128, False), (128, False), (128, True)]
+    assert len(read(out)) == len({(r["variant"], r["causal"], r["key_length"]) for r in read(out)}) == 16
+
+
+def test_a_training_step_is_shown_with_tokens_a_second_and_its_peak():
+    figures = {
+        "latency_ms": 4.0,
+        "median_of_ratios": 1.5,
+        "tokens_per_second": 128000.0,
+        "peak_bytes": 3 * 2**20,
+        "samples_ms": [4.0],
+    }
+    shape = Shape(mode="forward_backward", key_length=512)
+    variant = Variant(label="alibi/bias", spec="", scheme="alibi")
+    trained = row({"run": "r", "machine": "m"}, variant, shape, "ok", **figures, extra_bytes=1)
+    lines = list(table_lines([trained, trained | {"mode": "forward", "extra_bytes": 2**20}]))
+    assert "forward + backward, bidirectional, float32: time × limit, 1000 tokens a second, peak MiB" in lines[0]
+    assert lines[2].split() == ["alibi/bias", "1.50", "128.0", "3.0"]
+    assert lines[5].split() == ["alibi/bias", "1.50", "1.0"]
+
+
 def test_nothing_measured_exits_with_six(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "gate", lambda variant: "L1 at the smoke profile")
     assert main(("perf", *TWO, "--lengths", "64", "--out", str(tmp_path / "rows.jsonl"))) == 6
@@ -93,7 +172,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(command, "run", interrupted)
     assert main(("perf", *SHORT, "--out", str(tmp_path / "rows.jsonl"))) == 4
-    said = capsys.readouterr().out.replace("\n", " ")
+    said = " ".join(capsys.readouterr().out.split())
     assert "the same command goes on from there" in said
     assert said.index("will take about") < said.index("2 variants at"), "the estimate comes first"
 

@@ -1,11 +1,14 @@
 """Peers give the definition's output before they are timed; what is measured is known by its source; benchmarks run."""
 
+import json
 import subprocess
 import sys
 import warnings
+from types import SimpleNamespace
 
 import pytest
 
+from relpos.bench.plugin import pytest_generate_tests
 from relpos.perf.measuring import Options, measure
 from relpos.perf.peers import peers
 from relpos.perf.point import Shape
@@ -48,11 +51,33 @@ def bench(*words):
     return subprocess.run([sys.executable, *asked], capture_output=True, text=True, timeout=200, check=False)
 
 
-def test_the_benchmark_of_one_variant_runs():
-    found = bench("--variant", "alibi/toeplitz", "--lengths", "64", "--benchmark-disable")
-    assert found.returncode == 0 and "1 passed" in found.stdout, found.stdout
+def test_the_benchmark_of_one_variant_leaves_what_pytest_benchmark_compares(tmp_path):
+    file = tmp_path / "bench.json"
+    found = bench("--variant", "alibi/toeplitz", "--variant", "alibi/Decoder", "--lengths", "64", f"--benchmark-json={file}")
+    assert found.returncode == 0 and "1 passed, 1 skipped" in found.stdout, found.stdout
+    (one,) = json.loads(file.read_text(encoding="utf-8"))["benchmarks"]
+    assert one["stats"]["rounds"] == len(one["stats"]["data"]) == 20 and one["stats"]["min"] > 0
+    assert one["extra_info"]["variant"] == "alibi/toeplitz" and one["extra_info"]["source"]
 
 
-def test_a_benchmark_of_nothing_is_told_what_to_name():
-    found = bench("--benchmark-disable")
-    assert found.returncode != 0 and "relpos.bench needs --variant NAME" in found.stdout + found.stderr
+class Asking:
+    """What pytest hands to a plugin, of a test that wants a point, with these options."""
+
+    fixturenames = ("relpos_point",)
+
+    def __init__(self, **options):
+        usual = {"--variant": [], "--lengths": [], "--mode": "forward", "--causal": False, "--dtype": "float32"}
+        self.config = SimpleNamespace(getoption=lambda name: {**usual, **options}[name])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "relpos.bench needs --variant NAME"),
+        ({"--variant": ["alibi/fast"]}, "there is no 'alibi/fast'; there are alibi/bias"),
+        ({"--variant": ["alibi/bias"], "--lengths": ["long"]}, "--lengths takes whole numbers from 2"),
+    ],
+)
+def test_a_benchmark_of_nothing_is_told_what_to_name(options, words):
+    with pytest.raises(pytest.UsageError, match=words):
+        pytest_generate_tests(Asking(**options))

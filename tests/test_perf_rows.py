@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import resource
+import signal
 
 import pytest
 
 from relpos.perf.point import Shape, Variant
-from relpos.perf.rows import OK, OOM, RowsError, append, done, key, read, row
+from relpos.perf.rows import OK, OOM, UNSTABLE, RowsError, append, done, key, read, row
 
 RUN = {"run": "r", "machine": "m1", "version": "0", "commit": "c", "dirty": False, "load": 0.0}
 ALIBI = Variant(label="alibi/toeplitz", spec="x:y", scheme="alibi")
@@ -38,6 +40,50 @@ def test_half_a_line_of_a_killed_run_costs_that_row_alone(tmp_path):
     assert [r["key_length"] for r in read(path)] == [512, 2048]
 
 
+WHERE_CUT = ['"settings": {"num_heads": 8}', '"reason": "−', '"latency_ms": 2.', '"causal": fal']
+
+
+@pytest.mark.parametrize("cut", WHERE_CUT)
+def test_wherever_a_line_was_cut_the_rows_before_and_after_are_read(tmp_path, cut):
+    path = tmp_path / "rows.jsonl"
+    append(path, [one(), one(UNSTABLE, 1024, latency_ms=2.5, settings={"num_heads": 8}, reason="−½")])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: text.rindex(cut) + len(cut)], encoding="utf-8")
+    append(path, [one(length=2048)])
+    assert [r["key_length"] for r in read(path)] == [512, 2048]
+
+
+def test_a_letter_cut_in_half_costs_its_row_alone(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    append(path, [one(), one(OOM, 1024, reason="−")])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index("−".encode()) + 1])
+    assert [r["key_length"] for r in read(path)] == [512]
+
+
+def test_a_row_that_somebody_edited_is_not_taken_for_one_that_was_cut(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    append(path, [one(latency_ms=2.0)])
+    path.write_text(path.read_text(encoding="utf-8").replace("2.0", "two"), encoding="utf-8")
+    with pytest.raises(RowsError, match="line 1: not JSON"):
+        read(path)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="no limit on the size of files here")
+def test_where_there_is_no_space_the_rows_that_were_there_stay_and_the_run_can_go_on(tmp_path):
+    path, before = tmp_path / "rows.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    append(path, [one()])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 60, before[1]))
+    try:
+        with pytest.raises(RowsError, match=r"could not be written to .*rows.jsonl \(File too large\)"):
+            append(path, [one(length=1024)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [r["key_length"] for r in read(path)] == [512]
+    append(path, [one(length=1024)])
+    assert [r["key_length"] for r in read(path)] == [512, 1024]
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -52,6 +98,11 @@ def test_what_is_no_row_is_named_with_its_line(tmp_path, line, words):
     path.write_text(line + "\n", encoding="utf-8")
     with pytest.raises(RowsError, match=words):
         read(path)
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path):
+    with pytest.raises(RowsError, match="could not be read"):
+        read(tmp_path)
 
 
 def test_a_missing_file_says_how_one_is_made(tmp_path):

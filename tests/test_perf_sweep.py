@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from relpos.conformance.builtins import builtins
-from relpos.perf.estimate import estimate_s, in_words
 from relpos.perf.isolated import measure_isolated, resident_isolated
 from relpos.perf.measuring import Options
 from relpos.perf.point import THE_CONTROL, THE_LIMIT, Shape, Variant
@@ -126,6 +125,16 @@ def test_a_variant_that_dies_takes_nobody_with_it(by, status, words):
     assert found["alibi/fast"][0] == found["t5/only"][0] == OK
 
 
+def interrupted_within(shape, variants, options, note):
+    os.kill(os.getpid(), signal.SIGINT)
+    return pretended(shape, variants, options)
+
+
+def test_ctrl_c_is_answered_by_the_parent_alone():
+    found = measure_isolated(Shape(), [FAST], Options(), by=interrupted_within)
+    assert [status for _, status, _ in found] == [OK] * 3
+
+
 def test_what_has_changed_since_is_measured_again(tmp_path):
     path, asked = tmp_path / "rows.jsonl", []
 
@@ -149,10 +158,10 @@ def test_memory_is_checked_in_a_fresh_process_at_the_greatest_length_and_a_diffe
         asked.append((variant.label, shape.key_length))
         return 110 * 2**20 if variant is FAST else 200 * 2**20
 
-    sweep = Sweep(lengths=(512, 1024), directions=(False,))
+    sweep = Sweep(lengths=(512, 1024))
     run(sweep, [FAST, OTHER], Options(), path, FACTS, refused={}, measure=measure, resident=resident)
     assert asked == [("limit", 1024), ("alibi/fast", 1024), ("t5/only", 1024)]
-    rows = {r["variant"]: r for r in read(path) if r["key_length"] == 1024}
+    rows = {r["variant"]: r for r in read(path) if r["key_length"] == 1024 and not r["causal"]}
     assert rows["alibi/fast"]["resident_bytes"] == 110 * 2**20 and "note" not in rows["alibi/fast"]
     assert rows["t5/only"]["note"] == "allocations add up to 100.0 MiB, a fresh process grew by 200.0"
 
@@ -178,11 +187,3 @@ def dies_at_once(shape, variants, options, note):
 def test_a_variant_of_earlier_rows_stands_for_its_scheme_again():
     chosen = representatives([SLOW, FAST, OTHER], measure=pretended, known=frozenset({"alibi/slow"}))
     assert [v.label for v in chosen] == ["alibi/slow", "t5/only"]
-
-
-def test_an_estimate_grows_with_all_that_is_measured():
-    few, more = Sweep(lengths=(512,)), Sweep(lengths=(512, 4096))
-    base = estimate_s(few.shapes(), 2, Options(), 2.0)
-    assert base < estimate_s(few.shapes(), 20, Options(), 2.0) and base < estimate_s(more.shapes(), 2, Options(), 2.0)
-    assert base + 40 == estimate_s(few.shapes(), 2, Options(), 2.0, alone=10)
-    assert (in_words(61.0), in_words(600.0)) == ("about 61 s", "about 10 min")

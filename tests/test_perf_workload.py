@@ -76,7 +76,9 @@ def test_what_cannot_be_had_says_why(label, shape, words):
         Workload(variant(label), shape).call(Data(shape, 0))
 
 
-def test_a_decoder_holds_all_but_the_last_token_and_starts_anew_every_round():
+@pytest.mark.parametrize("pairs", [2**20, 10 * 35], ids=["in one step", "ten tokens a step"])
+def test_a_decoder_holds_all_but_the_last_token_and_starts_anew_every_round(pairs, monkeypatch):
+    monkeypatch.setattr("relpos.perf.workload.FILLED_PAIRS", pairs)
     shape = SMALL.but(mode="decode")
     work, data = Workload(variant("alibi/Decoder"), shape), Data(shape, 0)
     at_once = Workload(variant("alibi/attention"), shape).call(data)()

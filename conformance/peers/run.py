@@ -21,7 +21,7 @@ from relpos.conformance.subject import plug_in
 from relpos.conformance.verdict import BROKEN, CONFORMS, EXIT_CODES, INCOMPLETE, UNDECIDED, Verdict
 from relpos.spec.registry import settings_class
 
-MACHINERY = {"__init__", "record", "report", "run"}
+MACHINERY = {"__init__", "given", "record", "report", "run"}
 SURPRISE = 1
 
 

@@ -7,6 +7,7 @@ from transformers import BloomConfig, BloomModel, DynamicCache  # type: ignore[i
 from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor  # type: ignore[import-not-found]
 
 from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.given import as_heads, nothing
 from relpos.conformance.peers.record import Peer
 
 
@@ -18,28 +19,29 @@ def bias(query_length, key_length, num_heads, dtype):
 
 def attention(q, k, v):
     """The last Lq queries of a causal model whose other keys are in the cache."""
-    return _model(q, k, v, None)
+    return _with_cache(q, k, v, None)
 
 
 def padded_attention(q, k, v, padding_mask):
     """The same with a mask of padding, from which BLOOM counts positions."""
-    return _model(q, k, v, padding_mask.long())
+    return _with_cache(q, k, v, padding_mask.long())
 
 
 class AttentionOnly(torch.nn.Module):
     """A layer that is nothing but BLOOM's attention, fed with q, k and v instead of projections of what comes in."""
 
-    def __init__(self, attention: torch.nn.Module, fused: torch.Tensor) -> None:
+    fused: torch.Tensor
+
+    def __init__(self, attention: torch.nn.Module) -> None:
         super().__init__()
-        self.attention, self.fused = attention, fused
+        self.attention = attention
 
     def forward(self, hidden_states, **from_model):
         return self.attention(self.fused, torch.zeros_like(hidden_states), **from_model)
 
 
-def _model(q, k, v, padding_mask):
-    B, H, Lq, D = q.shape
-    past = k.shape[2] - Lq
+def one_layer(H, D, dtype) -> Any:
+    """A model that is one attention layer, to be fed by `through`."""
     options: dict[str, Any] = {
         "vocab_size": 1, "hidden_size": H * D, "n_layer": 1, "n_head": H, "bos_token_id": 0, "eos_token_id": 0,
         "attn_implementation": "eager",
@@ -47,16 +49,25 @@ def _model(q, k, v, padding_mask):
     config = BloomConfig(**options)
     layer: Any = BloomAttention(config, layer_idx=0)
     layer.query_key_value = layer.dense = torch.nn.Identity()
-    cache = DynamicCache()
+    model: Any = BloomModel(config).to(dtype).eval()
+    model.h = torch.nn.ModuleList([AttentionOnly(layer).eval()])
+    model.ln_f = torch.nn.Identity()
+    return model
+
+
+def through(model, q, k, v, **options) -> Any:
+    """The output [B, H, Lq, D] that the layer makes of q, k and v in place of projections."""
+    heads = torch.stack([q, k, v], dim=3)  # [B, H, Lq, 3, D]
+    model.h[0].fused = heads.transpose(1, 2).flatten(2)
+    return as_heads(model(inputs_embeds=nothing(q), **options).last_hidden_state, q)
+
+
+def _with_cache(q, k, v, padding_mask):
+    past, cache = k.shape[2] - q.shape[2], DynamicCache()
     if past:
         cache.update(k[:, :, :past], v[:, :, :past], 0)
-    heads = torch.stack([q, k[:, :, past:], v[:, :, past:]], dim=3)  # [B, H, Lq, 3, D]
-    model: Any = BloomModel(config).to(q.dtype).eval()
-    model.h = torch.nn.ModuleList([AttentionOnly(layer, heads.transpose(1, 2).flatten(2)).eval()])
-    model.ln_f = torch.nn.Identity()
-    embeddings = torch.zeros(B, Lq, H * D, dtype=q.dtype)
-    out = model(inputs_embeds=embeddings, attention_mask=padding_mask, cache=cache, use_cache=True).last_hidden_state
-    return out.view(B, Lq, H, D).transpose(1, 2)
+    model, new = one_layer(q.shape[1], q.shape[3], q.dtype), (q, k[:, :, past:], v[:, :, past:])
+    return through(model, *new, attention_mask=padding_mask, cache=cache, use_cache=True)
 
 
 HERE = "relpos.conformance.peers.transformers_bloom"

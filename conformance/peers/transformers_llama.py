@@ -10,6 +10,7 @@ from transformers.models.llama.modeling_llama import (  # type: ignore[import-no
     apply_rotary_pos_emb,
 )
 
+from relpos.conformance.peers.given import Given, as_heads, as_rows, nothing
 from relpos.conformance.peers.record import Peer
 
 
@@ -22,13 +23,17 @@ class Rotary:
 
     def __call__(self, x, positions):
         """x [B, H, L, D] at its positions, [L] or [B, L]."""
-        cosines, sines = self.embedding(x, positions if positions.ndim == 2 else positions[None])
-        return apply_rotary_pos_emb(x, x, cosines, sines)[0]
+        return self.both(x, x, positions)[0]
+
+    def both(self, q, k, positions):
+        """Queries and keys at the same positions, from one set of cosines and sines, as the attention does it."""
+        cosines, sines = self.embedding(q, positions if positions.ndim == 2 else positions[None])
+        return apply_rotary_pos_emb(q, k, cosines, sines)
 
 
 def attention(q, k, v, base):
     """The last Lq queries of a causal model whose other keys, already rotated, are in the cache."""
-    (B, H, Lq, D), Hkv = q.shape, k.shape[1]
+    (_, H, Lq, D), Hkv = q.shape, k.shape[1]
     past = k.shape[2] - Lq
     theta = {"rope_type": "default", "rope_theta": base}
     options: dict[str, Any] = {
@@ -38,8 +43,7 @@ def attention(q, k, v, base):
     }  # fmt: skip
     config = LlamaConfig(**options)
     layer: Any = LlamaAttention(config, layer_idx=0)
-    rows = [x.transpose(1, 2).flatten(2) for x in (q, k[:, :, past:], v[:, :, past:])]
-    layer.q_proj, layer.k_proj, layer.v_proj = (Given(x) for x in rows)
+    layer.q_proj, layer.k_proj, layer.v_proj = (Given(as_rows(x)) for x in (q, k[:, :, past:], v[:, :, past:]))
     layer.o_proj = torch.nn.Identity()
     model: Any = LlamaModel(config).to(q.dtype).eval()
     cache = DynamicCache()
@@ -49,20 +53,7 @@ def attention(q, k, v, base):
         cache.update(rotated, v[:, :, :past], 0)
     model.layers = torch.nn.ModuleList([AttentionOnly(layer).eval()])
     model.norm = torch.nn.Identity()
-    out = model(inputs_embeds=torch.zeros(B, Lq, H * D, dtype=q.dtype), cache=cache, use_cache=True).last_hidden_state
-    return out.view(B, Lq, H, D).transpose(1, 2)
-
-
-class Given(torch.nn.Module):
-    """Stands where a projection of the hidden state stood."""
-
-    def __init__(self, rows: torch.Tensor) -> None:
-        super().__init__()
-        self.rows = rows
-
-    def forward(self, hidden_states):
-        del hidden_states
-        return self.rows
+    return as_heads(model(inputs_embeds=nothing(q), cache=cache, use_cache=True).last_hidden_state, q)
 
 
 class AttentionOnly(torch.nn.Module):

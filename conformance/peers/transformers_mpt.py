@@ -8,6 +8,7 @@ from transformers import DynamicCache, MptConfig, MptModel  # type: ignore[impor
 from transformers.models.mpt.modeling_mpt import MptAttention, build_mpt_alibi_tensor  # type: ignore[import-not-found]
 
 from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.given import Given, as_heads, as_rows, nothing
 from relpos.conformance.peers.record import Peer
 
 
@@ -36,7 +37,7 @@ def without_mask(q, k, v):
     """`MptAttention` and its bias with no causal mask, as an encoder would have it."""
     H, Lk = q.shape[1], k.shape[2]
     layer = _layer(_config(q, Lk, {}), q, k, v)
-    return _heads(layer(q.new_zeros(len(q), q.shape[2], 1), build_mpt_alibi_tensor(H, Lk))[0], q)
+    return as_heads(layer(q.new_zeros(len(q), q.shape[2], 1), build_mpt_alibi_tensor(H, Lk))[0], q)
 
 
 class AttentionOnly(torch.nn.Module):
@@ -51,18 +52,6 @@ class AttentionOnly(torch.nn.Module):
         return self.attention(hidden_states, position_bias, cache=layer_past, attention_mask=attention_mask)
 
 
-class Given(torch.nn.Module):
-    """Stands where the projection of the hidden state stood."""
-
-    def __init__(self, rows: torch.Tensor) -> None:
-        super().__init__()
-        self.rows = rows
-
-    def forward(self, hidden_states):
-        del hidden_states
-        return self.rows
-
-
 def _config(q, max_seq_len, attn_config):
     B, H, Lq, D = q.shape
     del B, Lq
@@ -75,7 +64,7 @@ def _config(q, max_seq_len, attn_config):
 
 def _layer(config, q, k, v) -> Any:
     layer: Any = MptAttention(config, layer_idx=0).eval()
-    layer.Wqkv = Given(torch.cat([x.transpose(1, 2).flatten(2) for x in (q, k, v)], dim=2))
+    layer.Wqkv = Given(torch.cat([as_rows(x) for x in (q, k, v)], dim=2))
     layer.out_proj = torch.nn.Identity()
     return layer
 
@@ -89,14 +78,8 @@ def _model(q, k, v, attn_config, padding_mask=None):
     cache = DynamicCache()
     if past:
         cache.update(k[:, :, :past], v[:, :, :past], 0)
-    zeros = q.new_zeros(q.shape[0], q.shape[2], q.shape[1] * q.shape[3])
-    out = model(inputs_embeds=zeros, attention_mask=padding_mask, cache=cache, use_cache=True)
-    return _heads(out.last_hidden_state, q)
-
-
-def _heads(out, q):
-    """Attention's [B, L, H·D] as [B, H, L, D]."""
-    return out.view(q.shape[0], q.shape[2], *q.shape[1::2]).transpose(1, 2)
+    out = model(inputs_embeds=nothing(q), attention_mask=padding_mask, cache=cache, use_cache=True)
+    return as_heads(out.last_hidden_state, q)
 
 
 HERE = "relpos.conformance.peers.transformers_mpt"

@@ -8,6 +8,7 @@ from transformers import T5Config  # type: ignore[import-not-found]
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack  # type: ignore[import-not-found]
 
 from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.given import Given, as_heads, as_rows, nothing
 from relpos.conformance.peers.record import Peer
 
 
@@ -16,7 +17,7 @@ class Bias(torch.nn.Module):
 
     def __init__(self, num_heads, num_buckets, max_distance, bidirectional):
         super().__init__()
-        config = _config(num_heads, 1, num_buckets, max_distance, bidirectional)
+        config = configured(num_heads, 1, num_buckets, max_distance, bidirectional)
         self.attention = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
         _bare(self.attention)
 
@@ -37,10 +38,9 @@ def encoder_sdpa(q, k, v, padding_mask, table, num_buckets, max_distance):
 
 def cross_attention(q, k, v):
     """The layer between decoder and encoder: queries of one, keys and values of the other, no table."""
-    layer = T5Attention(_config(q.shape[1], q.shape[3], 32, 128, False), layer_idx=0).eval()
+    layer = T5Attention(configured(q.shape[1], q.shape[3], 32, 128, False), layer_idx=0).eval()
     _feed(layer, q, k, v)
-    out = layer(_nothing(q), key_value_states=_nothing(k))[0]
-    return out.view(q.shape[0], q.shape[2], *q.shape[1::2]).transpose(1, 2)
+    return as_heads(layer(nothing(q), key_value_states=nothing(k))[0], q)
 
 
 class Decoder:
@@ -57,11 +57,11 @@ class Decoder:
         """Outputs of the new tokens, [B, H, n, D]."""
         if self.stack is None:
             table, num_buckets, max_distance = self.made
-            config = _config(q.shape[1], q.shape[3], num_buckets, max_distance, False, self.attn_implementation)
-            self.stack = _stack(config, table)
-        out = _through(self.stack, q, k, v, cache=self.cache, use_cache=True)
+            config = configured(q.shape[1], q.shape[3], num_buckets, max_distance, False, self.attn_implementation)
+            self.stack = one_layer(config, table)
+        out = through(self.stack, q, k, v, cache=self.cache, use_cache=True)
         self.cache = out.cache
-        return _heads(out, q)
+        return as_heads(out.last_hidden_state, q)
 
 
 class DecoderSDPA(Decoder):
@@ -72,12 +72,13 @@ class DecoderSDPA(Decoder):
 
 def decoder(q, k, v, table, num_buckets, max_distance):
     """The last Lq queries of a decoder whose other keys are in the cache, by the default attn_implementation."""
-    config = _config(q.shape[1], q.shape[3], num_buckets, max_distance, False, "sdpa")
-    stack, past, cache = _stack(config, table), k.shape[2] - q.shape[2], None
+    config = configured(q.shape[1], q.shape[3], num_buckets, max_distance, False, "sdpa")
+    stack, past, cache = one_layer(config, table), k.shape[2] - q.shape[2], None
     if past:
         old = k[:, :, :past]
-        cache = _through(stack, old, old, v[:, :, :past], use_cache=True).cache
-    return _heads(_through(stack, q, k[:, :, past:], v[:, :, past:], cache=cache, use_cache=True), q)
+        cache = through(stack, old, old, v[:, :, :past], use_cache=True).cache
+    out = through(stack, q, k[:, :, past:], v[:, :, past:], cache=cache, use_cache=True)
+    return as_heads(out.last_hidden_state, q)
 
 
 class AttentionOnly(torch.nn.Module):
@@ -93,19 +94,8 @@ class AttentionOnly(torch.nn.Module):
         return out, bias, None
 
 
-class Given(torch.nn.Module):
-    """Stands where a projection of the hidden state stood."""
-
-    def __init__(self, rows: torch.Tensor) -> None:
-        super().__init__()
-        self.rows = rows
-
-    def forward(self, hidden_states):
-        del hidden_states
-        return self.rows
-
-
-def _config(H, D, num_buckets, max_distance, bidirectional, attn_implementation="eager"):
+def configured(H, D, num_buckets, max_distance, bidirectional, attn_implementation="eager") -> Any:
+    """The configuration of one layer of such heads."""
     options: dict[str, Any] = {
         "vocab_size": 1, "d_model": H * D, "d_kv": D, "d_ff": 1, "num_layers": 1, "num_heads": H, "eos_token_id": 0,
         "relative_attention_num_buckets": num_buckets, "relative_attention_max_distance": max_distance,
@@ -118,7 +108,7 @@ def _bare(attention: Any) -> None:
     attention.q = attention.k = attention.v = attention.o = torch.nn.Identity()
 
 
-def _stack(config, table) -> Any:
+def one_layer(config, table) -> Any:
     """`T5Stack` of one block, which looks up the given table."""
     stack: Any = T5Stack(config).eval()
     layer = stack.block[0].layer[0].SelfAttention
@@ -131,28 +121,20 @@ def _stack(config, table) -> Any:
 
 
 def _feed(layer: Any, q, k, v) -> None:
-    layer.q, layer.k, layer.v = (Given(x.transpose(1, 2).flatten(2)) for x in (q, k, v))
+    layer.q, layer.k, layer.v = (Given(as_rows(x)) for x in (q, k, v))
     layer.o = torch.nn.Identity()
 
 
-def _through(stack, q, k, v, **options):
+def through(stack, q, k, v, **options) -> Any:
+    """What the stack makes of q, k and v in place of projections."""
     _feed(stack.block[0].attention, q, k, v)
-    return stack(inputs_embeds=_nothing(q), **options)
+    return stack(inputs_embeds=nothing(q), **options)
 
 
 def _encoded(q, k, v, padding_mask, table, num_buckets, max_distance, attn_implementation):
-    config = _config(q.shape[1], q.shape[3], num_buckets, max_distance, True, attn_implementation)
-    return _heads(_through(_stack(config, table), q, k, v, attention_mask=padding_mask.long()), q)
-
-
-def _nothing(x):
-    """Hidden states [B, L, H·D], which nobody looks at."""
-    return x.new_zeros(x.shape[0], x.shape[2], x.shape[1] * x.shape[3])
-
-
-def _heads(out, q):
-    """Attention's [B, L, H·D] as [B, H, L, D]."""
-    return out.last_hidden_state.view(q.shape[0], q.shape[2], *q.shape[1::2]).transpose(1, 2)
+    config = configured(q.shape[1], q.shape[3], num_buckets, max_distance, True, attn_implementation)
+    out = through(one_layer(config, table), q, k, v, attention_mask=padding_mask.long())
+    return as_heads(out.last_hidden_state, q)
 
 
 HERE = "relpos.conformance.peers.transformers_t5"

@@ -7,6 +7,7 @@ from x_transformers.attend import Intermediates  # type: ignore[import-not-found
 from x_transformers.x_transformers import AttentionLayers, RelativePositionBias  # type: ignore[import-not-found]
 
 from relpos.conformance.deviations import Deviation
+from relpos.conformance.peers.given import Given, as_heads, as_rows, nothing
 from relpos.conformance.peers.record import Peer
 
 
@@ -44,34 +45,32 @@ def decoder_divided(q, k, v, table, num_buckets, max_distance):
     return _attention(q, k[:, :, past:], v[:, :, past:], table, num_buckets, max_distance, causal=True, cache=cache)
 
 
-class Given(torch.nn.Module):
-    """Stands where a projection of the hidden state stood."""
-
-    def __init__(self, rows: torch.Tensor) -> None:
-        super().__init__()
-        self.rows = rows
-
-    def forward(self, hidden_states):
-        del hidden_states
-        return self.rows
-
-
 def _attention(q, k, v, table, num_buckets, max_distance, *, causal, **options):
     """Attention of `AttentionLayers` with one layer, whose bias looks up the given table."""
-    B, H, Lq, D = q.shape
+    sizes: dict[str, Any] = {"rel_pos_num_buckets": num_buckets, "rel_pos_max_distance": max_distance}
+    layers = one_layer(q.shape[1], q.shape[3], causal, rel_pos_bias=True, **sizes)
+    return through(layers, q, k, v, rel_pos=looking_up(layers, table), **options)
+
+
+def one_layer(H, D, causal, **options) -> Any:
+    """`AttentionLayers` that are one attention layer, to be fed by `through`."""
     layers: Any = AttentionLayers(
-        dim=H * D, custom_layers=("a",), depth=1, heads=H, attn_dim_head=D, causal=causal,
-        rel_pos_bias=True, rel_pos_num_buckets=num_buckets, rel_pos_max_distance=max_distance,
-    ).eval()  # fmt: skip
+        dim=H * D, custom_layers=("a",), depth=1, heads=H, attn_dim_head=D, causal=causal, **options
+    ).eval()
+    layers.layers[0][1].to_out = torch.nn.Identity()
+    return layers
+
+
+def through(layers, q, k, v, **options) -> Any:
+    """The output [B, H, Lq, D] that the layer makes of q, k and v in place of projections."""
     attention = layers.layers[0][1]
-    attention.to_q, attention.to_k, attention.to_v = (Given(x.transpose(1, 2).flatten(2)) for x in (q, k, v))
-    attention.to_out = torch.nn.Identity()
+    attention.to_q, attention.to_k, attention.to_v = (Given(as_rows(x)) for x in (q, k, v))
+    return as_heads(attention(nothing(q), **options), q)
 
-    def rel_pos(i, j):
-        return torch.func.functional_call(layers.rel_pos, {"relative_attention_bias.weight": table}, (i, j))
 
-    out = attention(q.new_zeros(B, Lq, H * D), rel_pos=rel_pos, **options)
-    return out.view(B, Lq, H, D).transpose(1, 2)
+def looking_up(layers, table) -> Any:
+    """The layers' own position bias with the given table in place of theirs."""
+    return lambda i, j: torch.func.functional_call(layers.rel_pos, {"relative_attention_bias.weight": table}, (i, j))
 
 
 HERE = "relpos.conformance.peers.x_transformers_t5"

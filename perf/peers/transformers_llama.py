@@ -4,26 +4,20 @@ from importlib.metadata import version
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import LlamaConfig  # type: ignore[import-not-found]
-from transformers.models.llama.modeling_llama import (  # type: ignore[import-not-found]
-    LlamaRotaryEmbedding,
-    apply_rotary_pos_emb,
-)
 
+from relpos.conformance.peers.transformers_llama import Rotary
 from relpos.perf.point import Variant
 
 
 class Rotated:
-    """`LlamaRotaryEmbedding` of a head's width, built once."""
+    """The rotary of a head's width, built once."""
 
     def __init__(self, head_dim, base):
-        theta = {"rope_type": "default", "rope_theta": base}
-        self.embedding = LlamaRotaryEmbedding(LlamaConfig(head_dim=head_dim, rope_parameters=theta))
+        self.rotary = Rotary(head_dim, base)
 
     def __call__(self, q, k, v, causal):
         """q, k, v [B, H, L, D]; the output [B, H, L, D]."""
-        cosines, sines = self.embedding(q, torch.arange(q.shape[2], device=q.device)[None])
-        query, key = apply_rotary_pos_emb(q, k, cosines, sines)
+        query, key = self.rotary.both(q, k, torch.arange(q.shape[2], device=q.device))
         return scaled_dot_product_attention(query, key, v, is_causal=causal)
 
 

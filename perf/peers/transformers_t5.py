@@ -3,7 +3,8 @@
 from importlib.metadata import version
 from typing import Any
 
-from relpos.conformance.peers import transformers_t5 as t5
+from relpos.conformance.peers.given import as_heads
+from relpos.conformance.peers.transformers_t5 import configured, one_layer, through
 from relpos.perf.point import Variant
 
 
@@ -20,11 +21,11 @@ class Layer:
         """q, k, v [B, H, L, D], table [num_buckets, H]; the output [B, H, L, D]."""
         made = q.shape[1], q.shape[3], q.dtype
         if made not in self.stacks:
-            config = t5._config(q.shape[1], q.shape[3], *self.sizes, self.bidirectional, self.attn_implementation)
-            self.stacks[made] = t5._stack(config, table)
+            config = configured(q.shape[1], q.shape[3], *self.sizes, self.bidirectional, self.attn_implementation)
+            self.stacks[made] = one_layer(config, table)
         stack = self.stacks[made]
         stack.block[0].attention.relative_attention_bias.weight = table
-        return t5._heads(t5._through(stack, q, k, v), q)
+        return as_heads(through(stack, q, k, v).last_hidden_state, q)
 
 
 class LayerSDPA(Layer):

@@ -3,11 +3,10 @@
 from importlib.metadata import version
 from typing import Any
 
-import torch
 from loguru import logger  # type: ignore[import-not-found]
-from x_transformers.x_transformers import AttentionLayers, RotaryEmbedding  # type: ignore[import-not-found]
+from x_transformers.x_transformers import RotaryEmbedding  # type: ignore[import-not-found]
 
-from relpos.conformance.peers.x_transformers_t5 import Given
+from relpos.conformance.peers.x_transformers_t5 import looking_up, one_layer, through
 from relpos.perf.point import Variant
 
 logger.disable("x_transformers")  # it has advice at every small width that the judge tries
@@ -27,21 +26,13 @@ class Layer:
 
     def attention(self, q, k, v, causal, **options):
         """With the position scheme of the layers, or the one in `options`."""
-        B, H, L, D = q.shape
-        layers = self.built(H, D, causal)
-        attention = layers.layers[0][1]
-        attention.to_q, attention.to_k, attention.to_v = (Given(x.transpose(1, 2).flatten(2)) for x in (q, k, v))
-        out = attention(q.new_zeros(B, L, H * D), **{"rel_pos": layers.rel_pos, **options})
-        return out.view(B, L, H, D).transpose(1, 2)
+        layers = self.built(q.shape[1], q.shape[3], causal)
+        return through(layers, q, k, v, **{"rel_pos": layers.rel_pos, **options})
 
     def built(self, H, D, causal):
         """Layers of a width."""
         if (H, D, causal) not in self.layers:
-            made: Any = AttentionLayers(
-                dim=H * D, custom_layers=("a",), depth=1, heads=H, attn_dim_head=D, causal=causal, **self.options
-            ).eval()
-            made.layers[0][1].to_out = torch.nn.Identity()
-            self.layers[H, D, causal] = made
+            self.layers[H, D, causal] = one_layer(H, D, causal, **self.options)
         return self.layers[H, D, causal]
 
 
@@ -66,9 +57,7 @@ class T5(Layer):
 
     def __call__(self, q, k, v, table):
         """q, k, v [B, H, L, D], table [num_buckets, H]; the output [B, H, L, D]."""
-        table, layers = table / q.shape[3] ** 0.5, self.built(q.shape[1], q.shape[3], self.causal)
-        weights = {"relative_attention_bias.weight": table}
-        rel_pos = lambda i, j: torch.func.functional_call(layers.rel_pos, weights, (i, j))  # noqa: E731
+        rel_pos = looking_up(self.built(q.shape[1], q.shape[3], self.causal), table / q.shape[3] ** 0.5)
         return self.attention(q, k, v, self.causal, rel_pos=rel_pos)
 
     causal = False
