@@ -102,5 +102,3 @@ def _panel(ax: Any, found: Sequence[Point], heights: Mapping[str, int], top: flo
 def _handle(one: tuple[str, str, str]) -> Any:
     name, marker, colour = one
     return Line2D([], [], linestyle="", marker=marker, color=colour, label=name)
-
-

@@ -22,15 +22,14 @@ def label_points(ax: Any, at: Mapping[str, tuple[float, float]], colours: Mappin
                for x, y in centres.values()]  # fmt: skip
     blocked += [text.get_window_extent(renderer) for text in ax.texts]
     for name in sorted(at, key=lambda name: (name in colours, -_neighbours(centres, name, CROWDED * pixel), name)):
-        colour = colours.get(name, "black")
-        text = ax.annotate(name, xy=at[name], xytext=(0, 0), textcoords="offset points", fontsize=SMALL, color=colour,
+        text = ax.annotate(name, xy=at[name], xytext=(0, 0), textcoords="offset points", fontsize=SMALL,
                            ha="left", va="bottom", annotation_clip=False, bbox=BEHIND)  # fmt: skip
         text.set_in_layout(False)
         size = text.get_window_extent(renderer)
         offset = _free(centres[name], (size.width, size.height), ax.get_window_extent(), blocked, pixel)
         text.set_position((offset[0] / pixel, offset[1] / pixel))
         blocked.append(text.get_window_extent(renderer))
-        _tie(ax, text, centres[name], pixel)
+        _tie(ax, text, centres[name], pixel, colours.get(name, "black"))
 
 
 def _neighbours(centres: Mapping[str, Any], name: str, reach: float) -> int:
@@ -58,10 +57,10 @@ def _offsets(size: tuple[float, float], pixel: float) -> Iterator[tuple[float, f
         yield x - size[0] * (1 - cos(angle)) / 2, y - size[1] * (1 - sin(angle)) / 2
 
 
-def _tie(ax: Any, text: Any, centre: tuple[float, float], pixel: float) -> None:
+def _tie(ax: Any, text: Any, centre: tuple[float, float], pixel: float, colour: str) -> None:
     """A thin line to a name that does not stand right beside its point."""
     box = text.get_window_extent()
     nearest = np.clip(centre, [box.x0, box.y0], [box.x1, box.y1])
     if np.hypot(*(nearest - centre)) > (NEAR + STEP) * pixel:
         ends = ax.transData.inverted().transform([centre, nearest])
-        ax.plot(*ends.T, color=text.get_color(), linewidth=0.6, zorder=0.5)
+        ax.plot(*ends.T, color=colour, linewidth=0.8, zorder=0.5)

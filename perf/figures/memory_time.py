@@ -20,7 +20,7 @@ from relpos.perf.figures.points import (
     hollow,
     taken,
 )
-from relpos.perf.figures.style import PALE, ROW, SMALL, STYLE, canvas, look
+from relpos.perf.figures.style import DASHES, PALE, ROW, SMALL, STYLE, canvas, look
 from relpos.perf.point import CONTROL, LIMIT
 from relpos.perf.rows import MEASURED, OK, OOM, latest
 
@@ -90,7 +90,9 @@ def figure_of(panels: Sequence[Sequence[Point]], note: str = "") -> Figure:
     looks = {name: look(number) for number, name in enumerate(dict.fromkeys(one["variant"] for one in found))}
     figure, axes = canvas(len(panels), 1, height=ROW)
     with matplotlib.rc_context(STYLE):
-        add_footer(figure, of_rows(found), f"{HOLLOW} · line: no other stable scheme with positions is both faster and smaller", note)
+        add_footer(
+            figure, of_rows(found), f"{HOLLOW} · dashed: no other stable scheme with positions is both faster and smaller", note
+        )
         for ax, panel in zip(axes[:, 0], panels, strict=True):
             _panel(ax, panel, looks)
         settle(figure)  # names are put beside points where the axes have come to
@@ -105,12 +107,12 @@ def _panel(ax: Any, found: Sequence[Point], looks: Any) -> None:
     there = [one for one in found if one["time_ratio"] is not None]
     ax.set_xscale("log")
     ax.set_yscale("log")
-    front = sorted((one["time_ratio"], one["memory_ratio"]) for one in there if one["on_front"])
-    ax.step(*zip(*front, strict=True), where="post", color=PALE, linewidth=1.4, zorder=1) if front else None
     for one in there:
         style = looks[one["variant"]]
         face = "white" if hollow(one) else style["color"]
-        ax.plot(one["time_ratio"], one["memory_ratio"], style["marker"], color=style["color"], markerfacecolor=face, markersize=8)
+        ax.plot(
+            one["time_ratio"], one["memory_ratio"], style["marker"], color=style["color"], markerfacecolor=face, markersize=8
+        )
     for line in (ax.axvline, ax.axhline):
         line(1.0, color="black", linewidth=1.0, zorder=0)
     ax.plot(1.0, 1.0, "o", color="black", markersize=12, zorder=1)
@@ -118,10 +120,19 @@ def _panel(ax: Any, found: Sequence[Point], looks: Any) -> None:
         low, high = limits()
         scale(low / ROOM, high * ROOM)
         log_marks(axis, low, high)
+    _draw_front(ax, sorted((one["time_ratio"], one["memory_ratio"]) for one in there if one["on_front"]))
     ax.set(xlabel="time over the limit's", ylabel="peak memory over the limit's")
     first, gone = found[0], [one["variant"] for one in found if one["time_ratio"] is None]
     way = f"{first['mode'].replace('_', ' + ')}, {first['panel']}, {first['dtype']}, L = {in_k(first['key_length'])}"
     ax.set_title(way, loc="left")
     if gone:
-        ax.text(0.99, 0.98, "\n".join(f"× out of memory: {name}" for name in gone), transform=ax.transAxes, ha="right", va="top",
-                fontsize=SMALL)  # fmt: skip
+        said = "\n".join(f"× out of memory: {name}" for name in gone)
+        ax.text(0.99, 0.98, said, transform=ax.transAxes, ha="right", va="top", fontsize=SMALL)
+
+
+def _draw_front(ax: Any, front: list[tuple[float, float]]) -> None:
+    """The edge of what is beaten, to the ends of the axes."""
+    if front:
+        (_, right), (_, top) = ax.get_xlim(), ax.get_ylim()
+        edge = [(front[0][0], top), *front, (right, front[-1][1])]
+        ax.step(*zip(*edge, strict=True), where="post", color=PALE, linewidth=1.2, linestyle=DASHES[1], zorder=0.8)

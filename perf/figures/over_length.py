@@ -1,7 +1,6 @@
 """Figures over L, one per mode and dtype: latency, memory, overhead and error by direction, and what a decode step costs."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -82,20 +81,22 @@ def figure_of(panels: Sequence[Panel], note: str = "") -> Figure:
         add_footer(figure, of_rows(found), _marks(panels), note)
         for ax, (title, metric, part) in zip(axes[:, 0], panels, strict=True):
             draw_lines(ax, lines(part), looks, metric)
-            if metric.line is None:
+            if metric.line is None and part[0]["mode"] != DECODE:
                 draw_guides(ax)
             ax.set_title(title, loc="left")
         settle(figure, last=False)  # labels stand where the axes have come to
         for ax, (_, _, part) in zip(axes[:, 0], panels, strict=True):
-            label_ends(ax, lines(part), looks)
+            label_ends(ax, lines(part), looks, metric)
         settle(figure)
     return figure
 
 
 def _marks(panels: Sequence[Panel]) -> str:
-    said: list[Any] = [BAND] if any(metric.sampled for _, metric, _ in panels) else []
-    found = [one for _, _, part in panels for one in part]
-    floor = any(metric is ERROR and (one["value"] or 1.0) < ERROR.floor for _, metric, part in panels for one in part)
-    missing = any(one["value"] is None for one in found)
-    said += [HOLLOW, *([CROSS] if missing else []), *([f"at {ERROR.floor:g}: that or less"] if floor else [])]
-    return " · ".join(said)
+    found = [(metric, one["value"]) for _, metric, part in panels for one in part]
+    said = {
+        BAND: any(metric.sampled for metric, _ in found),
+        HOLLOW: True,
+        CROSS: any(value is None for _, value in found),
+        f"at {ERROR.floor:g}: that or less": any(value is not None and value < metric.floor for metric, value in found),
+    }
+    return " · ".join(words for words, there in said.items() if there)

@@ -1,6 +1,7 @@
 """One panel: lines over L on logarithmic axes, bands, hollow and missing points, guides, and labels at the lines' ends."""
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from scipy.optimize import isotonic_regression
 
 from relpos.perf.figures.points import LIMIT_NAME, Metric, Point, hollow
-from relpos.perf.figures.style import BEHIND, GUIDE, LETTER_INCHES, LIMIT_LOOK, SMALL
+from relpos.perf.figures.style import BEHIND, GUIDE, LETTER_INCHES, SMALL
 from relpos.perf.point import LIMIT
 
 ROOM = 2.0  # below the lowest line, for the guides
-FEW, NARROW = 100.0, 6.0  # ranges that get marks at 2 and 5 besides the powers of ten, and at more
+FEW, NARROW = 100.0, 8.0  # ranges that get marks at 2 and 5 besides the powers of ten, and at more
 TOP, CROSS = 0.98, 0.045  # of the panel's height: the first mark of no memory, and from one to the next at the same length
-BESIDE = 1.06  # of the panel's width: where names begin
+BESIDE = 1.07  # of the panel's width: where marks of names stand
 Line = Sequence[Point]
 Looks = Mapping[str, dict[str, Any]]
 
@@ -38,14 +39,25 @@ def draw_lines(ax: Any, series: Mapping[str, Line], looks: Looks, metric: Metric
 
 def _line(ax: Any, line: Line, look: Mapping[str, Any], metric: Metric) -> None:
     there = [one for one in line if one["value"] is not None]
-    x, y = [one["key_length"] for one in there], [max(one["value"], metric.floor) for one in there]
-    ax.plot(x, y, color=look["color"], linestyle=look["linestyle"], linewidth=look.get("linewidth", 1.7))
+    x, y = [one["key_length"] for one in there], [_height(one, metric) for one in there]
+    gaps = [nan if one["value"] is None else _height(one, metric) for one in line]
+    ax.plot(
+        [one["key_length"] for one in line],
+        gaps,
+        color=look["color"],
+        linestyle=look["linestyle"],
+        linewidth=look.get("linewidth", 1.7),
+    )
     if metric.sampled:
         ax.fill_between(x, [p["low"] for p in there], [p["high"] for p in there], color=look["color"], alpha=0.15, linewidth=0)
     for face, those in ((look["color"], False), ("white", True)):
         at = [(length, height) for one, length, height in zip(there, x, y, strict=True) if hollow(one) is those]
         if at:
             ax.plot(*zip(*at, strict=True), look["marker"] or "o", color=look["color"], markerfacecolor=face)
+
+
+def _height(one: Point, metric: Metric) -> float:
+    return max(one["value"], metric.floor)
 
 
 def crosses(series: Mapping[str, Line]) -> dict[str, list[tuple[int, float]]]:
@@ -103,25 +115,24 @@ def draw_guides(ax: Any) -> None:
     ax.set_ylim(low, high)
 
 
-def label_ends(ax: Any, series: Mapping[str, Line], looks: Looks) -> None:
-    """Names right of the lines' ends, moved apart so that none covers another, each tied to its line by a thin one."""
+def label_ends(ax: Any, series: Mapping[str, Line], looks: Looks, metric: Metric) -> None:
+    """Names and marks right of the lines' ends, moved apart so that none covers another, each tied to its line."""
     places = crosses(series)
-    at = {label: _end(ax, line, places.get(label)) for label, line in series.items()}
+    at = {label: _end(ax, line, places.get(label), metric) for label, line in series.items()}
     order = sorted(at, key=lambda name: at[name][1])
     inches = ax.get_window_extent().height / ax.figure.dpi
     for name, y in zip(order, spread([at[name][1] for name in order], LETTER_INCHES / inches), strict=True):
-        text = LIMIT_NAME if name == LIMIT else name
-        colour = looks[name]["color"]
-        ax.text(BESIDE, y, text, transform=ax.transAxes, va="center", fontsize=SMALL, color=colour)
-        ax.plot([at[name][0], BESIDE - 0.005], [at[name][1], y], transform=ax.transAxes, color=colour, linewidth=0.6,
-                clip_on=False, zorder=0.5)  # fmt: skip
+        style = {"color": looks[name]["color"], "transform": ax.transAxes, "clip_on": False}
+        ax.plot([at[name][0], BESIDE], [at[name][1], y], linewidth=0.7, zorder=0.5, **style)
+        ax.plot(BESIDE, y, looks[name]["marker"] or "o", markersize=5, **style)
+        ax.text(BESIDE + 0.02, y, LIMIT_NAME if name == LIMIT else name, transform=ax.transAxes, va="center", fontsize=SMALL)
 
 
-def _end(ax: Any, line: Line, marks: Sequence[tuple[int, float]] | None) -> tuple[float, float]:
+def _end(ax: Any, line: Line, marks: Sequence[tuple[int, float]] | None, metric: Metric) -> tuple[float, float]:
     """Where a line ends, or where the lack of memory that ended it is marked, as a fraction of the panel."""
     last = line[-1]
-    height = last["value"] if last["value"] is not None else 1.0
-    x, y = ax.transAxes.inverted().transform(ax.transData.transform((last["key_length"], max(height, ax.get_ylim()[0]))))
+    height = _height(last, metric) if last["value"] is not None else 1.0
+    x, y = ax.transAxes.inverted().transform(ax.transData.transform((last["key_length"], height)))
     return float(x), float(y) if last["value"] is not None or marks is None else marks[-1][1]
 
 
