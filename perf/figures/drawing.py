@@ -14,7 +14,7 @@ from relpos.perf.figures.style import SMALL, STYLE
 from relpos.perf.growth import write_table
 from relpos.perf.rows import RowsError
 
-LETTERS = 104  # of a footer's line
+LETTERS = 112  # of a footer's line
 HOLLOW, CROSS = "hollow: unstable, never ranked", "×: out of memory"
 
 

@@ -6,12 +6,10 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from relpos.perf.figures.beside import label_points
 from relpos.perf.figures.drawing import HOLLOW, Drawing, add_footer, of_rows, settle
-from relpos.perf.figures.panel import in_k, log_marks
+from relpos.perf.figures.panel import CROSS, TOP, Looks, in_k, in_panel, label_beside, log_marks
 from relpos.perf.figures.points import (
     CHOSEN,
-    LIMIT_NAME,
     TAKEN,
     Point,
     Row,
@@ -20,7 +18,7 @@ from relpos.perf.figures.points import (
     hollow,
     taken,
 )
-from relpos.perf.figures.style import DASHES, PALE, ROW, SMALL, STYLE, canvas, look
+from relpos.perf.figures.style import DASHES, LETTER_INCHES, LIMIT_LOOK, PALE, ROW, STYLE, canvas, look
 from relpos.perf.point import CONTROL, LIMIT
 from relpos.perf.rows import MEASURED, OK, OOM, latest
 
@@ -28,7 +26,10 @@ LENGTH = 4096
 DECODE = "decode"
 NONE = "none"  # the scheme that adds nothing to the limit, and so beats all that do
 COLUMNS = ("panel", *TAKEN, "time_ratio", "memory_ratio", "on_front")
-ROOM = 1.25  # beyond the outermost points, for their names
+ROOM = 1.1  # beyond the outermost points
+AROUND, EDGE = 1.1, 0.985  # inches of a panel's row that are no panel; of its width, where a lack of memory is marked
+CROSS_SAID = " · × at the right edge: out of memory"
+FRONT_SAID = "dashed: no other stable scheme with positions is both faster and smaller"
 
 
 def memory_time(rows: Sequence[Row]) -> Iterator[Drawing]:
@@ -85,49 +86,56 @@ def _front(found: Sequence[Point]) -> list[Point]:
 
 
 def figure_of(panels: Sequence[Sequence[Point]], note: str = "") -> Figure:
-    """Panels below one another."""
+    """Panels below one another, high enough for the names of their points."""
     found = [one for panel in panels for one in panel]
-    looks = {name: look(number) for number, name in enumerate(dict.fromkeys(one["variant"] for one in found))}
-    figure, axes = canvas(len(panels), 1, height=ROW)
+    names = dict.fromkeys(one["variant"] for one in found)
+    looks = {name: look(number) for number, name in enumerate(names)} | {LIMIT: LIMIT_LOOK}
+    most = max(map(len, panels)) + 1
+    figure, axes = canvas(len(panels), 1, height=max(ROW, most * LETTER_INCHES + AROUND))
     with matplotlib.rc_context(STYLE):
-        add_footer(
-            figure, of_rows(found), f"{HOLLOW} · dashed: no other stable scheme with positions is both faster and smaller", note
-        )
-        for ax, panel in zip(axes[:, 0], panels, strict=True):
-            _panel(ax, panel, looks)
-        settle(figure)  # names are put beside points where the axes have come to
-        for ax, panel in zip(axes[:, 0], panels, strict=True):
-            there = [one for one in panel if one["time_ratio"] is not None]
-            at = {one["variant"]: (one["time_ratio"], one["memory_ratio"]) for one in there}
-            label_points(ax, at | {LIMIT_NAME: (1.0, 1.0)}, {name: looks[name]["color"] for name in at})
+        missing = CROSS_SAID if any(one["time_ratio"] is None for one in found) else ""
+        add_footer(figure, of_rows(found), HOLLOW + missing, FRONT_SAID, note)
+        at = [_panel(ax, panel, looks) for ax, panel in zip(axes[:, 0], panels, strict=True)]
+        settle(figure, last=False)  # names stand where the axes have come to
+        for ax, places in zip(axes[:, 0], at, strict=True):
+            label_beside(ax, places, looks)
+        settle(figure)
     return figure
 
 
-def _panel(ax: Any, found: Sequence[Point], looks: Any) -> None:
+def _panel(ax: Any, found: Sequence[Point], looks: Looks) -> dict[str, tuple[float, float]]:
+    """Draws one panel; where each name belongs, as fractions of it."""
     there = [one for one in found if one["time_ratio"] is not None]
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    for one in there:
-        style = looks[one["variant"]]
-        face = "white" if hollow(one) else style["color"]
-        ax.plot(
-            one["time_ratio"], one["memory_ratio"], style["marker"], color=style["color"], markerfacecolor=face, markersize=8
-        )
-    for line in (ax.axvline, ax.axhline):
-        line(1.0, color="black", linewidth=1.0, zorder=0)
-    ax.plot(1.0, 1.0, "o", color="black", markersize=12, zorder=1)
+    _points(ax, there, looks)
     for limits, scale, axis in ((ax.get_xlim, ax.set_xlim, ax.xaxis), (ax.get_ylim, ax.set_ylim, ax.yaxis)):
         low, high = limits()
         scale(low / ROOM, high * ROOM)
         log_marks(axis, low, high)
     _draw_front(ax, sorted((one["time_ratio"], one["memory_ratio"]) for one in there if one["on_front"]))
-    ax.set(xlabel="time over the limit's", ylabel="peak memory over the limit's")
-    first, gone = found[0], [one["variant"] for one in found if one["time_ratio"] is None]
+    first = found[0]
     way = f"{first['mode'].replace('_', ' + ')}, {first['panel']}, {first['dtype']}, L = {in_k(first['key_length'])}"
     ax.set_title(way, loc="left")
-    if gone:
-        said = "\n".join(f"× out of memory: {name}" for name in gone)
-        ax.text(0.99, 0.98, said, transform=ax.transAxes, ha="right", va="top", fontsize=SMALL)
+    ax.set(xlabel="time over the limit's", ylabel="peak memory over the limit's")
+    places = {LIMIT: in_panel(ax, 1.0, 1.0)}
+    places |= {one["variant"]: in_panel(ax, one["time_ratio"], one["memory_ratio"]) for one in there}
+    for number, one in enumerate(one for one in found if one["time_ratio"] is None):
+        places[one["variant"]] = (EDGE, TOP - CROSS * number)
+        ax.plot(*places[one["variant"]], "x", color=looks[one["variant"]]["color"], markersize=9, markeredgewidth=2.2,
+                transform=ax.transAxes)  # fmt: skip
+    return places
+
+
+def _points(ax: Any, there: Sequence[Point], looks: Looks) -> None:
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    for line in (ax.axvline, ax.axhline):
+        line(1.0, color="black", linewidth=1.0, zorder=0)
+    ax.plot(1.0, 1.0, "o", color="black", markersize=12, zorder=1)
+    for one in there:
+        style = looks[one["variant"]]
+        face, edge = ("white", style["color"]) if hollow(one) else (style["color"], "white")  # what lies on another stands out
+        ax.plot(one["time_ratio"], one["memory_ratio"], style["marker"], markersize=9, markerfacecolor=face,
+                markeredgecolor=edge, markeredgewidth=1.2 if hollow(one) else 0.5)  # fmt: skip
 
 
 def _draw_front(ax: Any, front: list[tuple[float, float]]) -> None:

@@ -38,26 +38,20 @@ def draw_lines(ax: Any, series: Mapping[str, Line], looks: Looks, metric: Metric
 
 
 def _line(ax: Any, line: Line, look: Mapping[str, Any], metric: Metric) -> None:
-    there = [one for one in line if one["value"] is not None]
-    x, y = [one["key_length"] for one in there], [_height(one, metric) for one in there]
-    gaps = [nan if one["value"] is None else _height(one, metric) for one in line]
-    ax.plot(
-        [one["key_length"] for one in line],
-        gaps,
-        color=look["color"],
-        linestyle=look["linestyle"],
-        linewidth=look.get("linewidth", 1.7),
-    )
+    x, y = [one["key_length"] for one in line], [_height(one["value"], metric) for one in line]
+    ax.plot(x, y, color=look["color"], linestyle=look["linestyle"], linewidth=look.get("linewidth", 1.7))
     if metric.sampled:
-        ax.fill_between(x, [p["low"] for p in there], [p["high"] for p in there], color=look["color"], alpha=0.15, linewidth=0)
-    for face, those in ((look["color"], False), ("white", True)):
-        at = [(length, height) for one, length, height in zip(there, x, y, strict=True) if hollow(one) is those]
+        low, high = ([_height(one[name], metric) for one in line] for name in ("low", "high"))
+        ax.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    for face, shaky in ((look["color"], False), ("white", True)):
+        at = [(one["key_length"], height) for one, height in zip(line, y, strict=True) if hollow(one) is shaky]
         if at:
             ax.plot(*zip(*at, strict=True), look["marker"] or "o", color=look["color"], markerfacecolor=face)
 
 
-def _height(one: Point, metric: Metric) -> float:
-    return max(one["value"], metric.floor)
+def _height(value: float | None, metric: Metric) -> float:
+    """Where a figure is drawn; nowhere, and a gap in its line, if there is none."""
+    return nan if value is None else max(value, metric.floor)
 
 
 def crosses(series: Mapping[str, Line]) -> dict[str, list[tuple[int, float]]]:
@@ -116,10 +110,17 @@ def draw_guides(ax: Any) -> None:
 
 
 def label_ends(ax: Any, series: Mapping[str, Line], looks: Looks, metric: Metric) -> None:
-    """Names and marks right of the lines' ends, moved apart so that none covers another, each tied to its line."""
+    """Names of lines, tied to their ends."""
     places = crosses(series)
-    at = {label: _end(ax, line, places.get(label), metric) for label, line in series.items()}
-    order = sorted(at, key=lambda name: at[name][1])
+    label_beside(ax, {label: _end(ax, line, places.get(label), metric) for label, line in series.items()}, looks)
+
+
+def label_beside(ax: Any, at: Mapping[str, tuple[float, float]], looks: Looks) -> None:
+    """Names and marks right of the panel, moved apart so that none covers another, each tied to its place in the panel.
+
+    at   places as fractions of the panel's width and height
+    """
+    order = sorted(at, key=lambda name: (at[name][1], -at[name][0], name))
     inches = ax.get_window_extent().height / ax.figure.dpi
     for name, y in zip(order, spread([at[name][1] for name in order], LETTER_INCHES / inches), strict=True):
         style = {"color": looks[name]["color"], "transform": ax.transAxes, "clip_on": False}
@@ -131,9 +132,15 @@ def label_ends(ax: Any, series: Mapping[str, Line], looks: Looks, metric: Metric
 def _end(ax: Any, line: Line, marks: Sequence[tuple[int, float]] | None, metric: Metric) -> tuple[float, float]:
     """Where a line ends, or where the lack of memory that ended it is marked, as a fraction of the panel."""
     last = line[-1]
-    height = _height(last, metric) if last["value"] is not None else 1.0
-    x, y = ax.transAxes.inverted().transform(ax.transData.transform((last["key_length"], height)))
-    return float(x), float(y) if last["value"] is not None or marks is None else marks[-1][1]
+    height = _height(last["value"], metric) if last["value"] is not None else 1.0
+    x, y = in_panel(ax, last["key_length"], height)
+    return x, y if last["value"] is not None or marks is None else marks[-1][1]
+
+
+def in_panel(ax: Any, x: float, y: float) -> tuple[float, float]:
+    """A place of the data as fractions of the panel's width and height."""
+    across, up = ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
+    return float(across), float(up)
 
 
 def spread(heights: Sequence[float], letter: float) -> list[float]:

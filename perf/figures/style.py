@@ -25,8 +25,9 @@ STYLE: Any = {
 
 
 def look(number: int) -> dict[str, Any]:
-    """Colour, marker and dash of the n-th line; no two of the first forty are the same."""
-    marker, dash = MARKERS[number % len(MARKERS)], DASHES[(number // len(MARKERS)) % len(DASHES)]
+    """Colour, marker and dash of the n-th line; no two of the first forty are the same, in shades of grey neither."""
+    turn = number // len(COLOURS)
+    marker, dash = MARKERS[(number + turn) % len(MARKERS)], DASHES[turn % len(DASHES)]
     return {"color": COLOURS[number % len(COLOURS)], "marker": marker, "linestyle": dash}
 
 
