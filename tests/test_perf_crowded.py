@@ -1,4 +1,4 @@
-"""Every figure of a whole run, crowded as it may get: nothing covers another text, hollow is hollow, each says what it is of."""
+"""Every figure of a whole run, crowded as it may get: nothing covers another text, hollow is hollow, footers are there."""
 
 from itertools import combinations
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -65,7 +67,7 @@ def figure_of(found: Sequence[Cell]) -> Figure:
         ax.grid(color="0.93", linewidth=0.8)
         ax.set_axisbelow(True)
         ax.spines[:].set_visible(False)
-        scale = matplotlib.cm.ScalarMappable(matplotlib.colors.Normalize(0, 100), colours)
+        scale = ScalarMappable(Normalize(0, 100), colours)
         bar = figure.colorbar(scale, ax=ax, location="bottom", fraction=0.02, pad=0.01, aspect=50, ticks=range(0, 101, 20))
         bar.set_label("seeds that kill, in percent", fontsize=SMALL)
         settle(figure)
@@ -73,7 +75,9 @@ def figure_of(found: Sequence[Cell]) -> Figure:
 
 
 def _cell(ax: Any, x: int, y: int, one: Cell, colours: Any) -> None:
-    frame = {"edgecolor": LIGHT, "linewidth": 2.5, "zorder": 2} if one["missed"] else {"edgecolor": "white", "linewidth": 1.0}
+    frame: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.0}
+    if one["missed"]:
+        frame = {"edgecolor": LIGHT, "linewidth": 2.5, "zorder": 2}
     ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colours(one["share"]), **frame))
     text = str(one["planted"])
     ax.text(x, y, text, ha="center", va="center", fontsize=SMALL, rotation=90 if len(text) > 2 else 0,

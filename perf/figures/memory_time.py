@@ -7,7 +7,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from relpos.perf.figures.drawing import HOLLOW, Drawing, add_footer, of_rows, settle
-from relpos.perf.figures.panel import CROSS, TOP, Looks, in_k, in_panel, label_beside, log_marks
+from relpos.perf.figures.panel import CROSS, CROSSES, TOP, Looks, in_k, in_panel, label_beside, log_marks
 from relpos.perf.figures.points import (
     CHOSEN,
     TAKEN,
@@ -118,8 +118,9 @@ def _panel(ax: Any, found: Sequence[Point], looks: Looks) -> dict[str, tuple[flo
     ax.set(xlabel="time over the limit's", ylabel="peak memory over the limit's")
     places = {LIMIT: in_panel(ax, 1.0, 1.0)}
     places |= {one["variant"]: in_panel(ax, one["time_ratio"], one["memory_ratio"]) for one in there}
-    for number, one in enumerate(one for one in found if one["time_ratio"] is None):
-        places[one["variant"]] = (EDGE, TOP - CROSS * number)
+    gone = [one for one in found if one["time_ratio"] is None]
+    for number, one in enumerate(gone):
+        places[one["variant"]] = (EDGE, TOP - min(CROSS, CROSSES / len(gone)) * number)
         ax.plot(*places[one["variant"]], "x", color=looks[one["variant"]]["color"], markersize=9, markeredgewidth=2.2,
                 transform=ax.transAxes)  # fmt: skip
     return places

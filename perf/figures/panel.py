@@ -14,7 +14,8 @@ from relpos.perf.point import LIMIT
 
 ROOM = 2.0  # below the lowest line, for the guides
 FEW, NARROW = 100.0, 8.0  # ranges that get marks at 2 and 5 besides the powers of ten, and at more
-TOP, CROSS = 0.98, 0.045  # of the panel's height: the first mark of no memory, and from one to the next at the same length
+# Of the panel's height: the first mark of no memory, from one to the next at the same length, and all of them at most.
+TOP, CROSS, CROSSES = 0.98, 0.045, 0.6
 BESIDE = 1.07  # of the panel's width: where marks of names stand
 Line = Sequence[Point]
 Looks = Mapping[str, dict[str, Any]]
@@ -44,7 +45,8 @@ def _line(ax: Any, line: Line, look: Mapping[str, Any], metric: Metric) -> None:
         low, high = ([_height(one[name], metric) for one in line] for name in ("low", "high"))
         ax.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
     for face, shaky in ((look["color"], False), ("white", True)):
-        at = [(one["key_length"], height) for one, height in zip(line, y, strict=True) if hollow(one) is shaky]
+        at = [(one["key_length"], height) for one, height in zip(line, y, strict=True)
+              if one["value"] is not None and hollow(one) is shaky]  # fmt: skip
         if at:
             ax.plot(*zip(*at, strict=True), look["marker"] or "o", color=look["color"], markerfacecolor=face)
 
@@ -56,13 +58,15 @@ def _height(value: float | None, metric: Metric) -> float:
 
 def crosses(series: Mapping[str, Line]) -> dict[str, list[tuple[int, float]]]:
     """Where the lack of memory is marked: length and height, as a fraction of the panel; no two marks are at one place."""
+    gone = [one["key_length"] for line in series.values() for one in line if one["value"] is None]
+    step = min(CROSS, CROSSES / max(map(gone.count, gone), default=1))
     taken: dict[int, int] = {}
     found: dict[str, list[tuple[int, float]]] = {}
     for label, line in series.items():
         for one in line:
             if one["value"] is None:
                 number = taken[one["key_length"]] = taken.get(one["key_length"], -1) + 1
-                found.setdefault(label, []).append((one["key_length"], TOP - CROSS * number))
+                found.setdefault(label, []).append((one["key_length"], TOP - step * number))
     return found
 
 
