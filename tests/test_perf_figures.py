@@ -45,7 +45,7 @@ def test_a_figure_is_the_same_bytes_when_drawn_again(folder, tmp_path):
 def test_what_the_rows_have_no_figures_for_is_not_written_and_said(folder, tmp_path):
     said = left_out(folder.iterdir())
     assert [line.split(";")[0] for line in said] == ["not drawn: decode", "not drawn: backward"]
-    assert said[0] == "not drawn: decode; the rows have no rows of --mode decode"
+    assert said[0] == "not drawn: decode; the rows have no steps of --mode decode"
     assert draw([], tmp_path) == [] and len(left_out([])) == len(KINDS) and not list(tmp_path.iterdir())
 
 
@@ -60,7 +60,7 @@ def test_the_command_draws_and_says_what_is_missing(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(command, "CERTIFICATES", tmp_path)
     assert main(("perf", "--out", str(tmp_path / "rows.jsonl"), "--figures", str(tmp_path / "figures"))) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "not drawn: decode; the rows have no rows of --mode decode" in said
+    assert "not drawn: decode; the rows have no steps of --mode decode" in said
     assert "not drawn: no conformance matrix: there are no certificates in" in said
     assert "not drawn: no heat map of kills: there is no" in said
     assert (tmp_path / "figures" / "latency-forward-float32.svg").exists()

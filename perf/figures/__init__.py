@@ -29,7 +29,7 @@ KINDS = (
     Kind("memory", "peak memory", partial(over_length, metric=MEMORY)),
     Kind("overhead", "ratios to the limit", partial(over_length, metric=OVERHEAD)),
     Kind("error", "errors held against the definition", partial(over_length, metric=ERROR)),
-    Kind("decode", "rows of --mode decode", decode_cost),
+    Kind("decode", "steps of --mode decode", decode_cost),
     Kind("backward", "forward and forward_backward at one length", backward),
     Kind("memory-time", "time and memory at one length up to 4096", memory_time),
 )

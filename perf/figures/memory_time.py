@@ -8,22 +8,12 @@ from matplotlib.figure import Figure
 
 from relpos.perf.figures.drawing import HOLLOW, Drawing, add_footer, of_rows, settle
 from relpos.perf.figures.panel import CROSS, CROSSES, TOP, Looks, in_k, in_panel, label_beside, log_marks
-from relpos.perf.figures.points import (
-    CHOSEN,
-    TAKEN,
-    Point,
-    Row,
-    by,
-    few_enough,
-    hollow,
-    taken,
-)
+from relpos.perf.figures.points import CHOSEN, DECODE, TAKEN, Point, Row, by, few_enough, hollow, taken
 from relpos.perf.figures.style import DASHES, LETTER_INCHES, LIMIT_LOOK, PALE, ROW, STYLE, canvas, look
 from relpos.perf.point import CONTROL, LIMIT
 from relpos.perf.rows import MEASURED, OK, OOM, latest
 
 LENGTH = 4096
-DECODE = "decode"
 NONE = "none"  # the scheme that adds nothing to the limit, and so beats all that do
 COLUMNS = ("panel", *TAKEN, "time_ratio", "memory_ratio", "on_front")
 ROOM = 1.1  # beyond the outermost points

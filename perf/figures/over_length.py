@@ -10,6 +10,7 @@ from relpos.perf.figures.panel import draw_guides, draw_lines, label_ends
 from relpos.perf.figures.points import (
     CHOSEN,
     COLUMNS,
+    DECODE,
     ERROR,
     LATENCY,
     OVERHEAD,
@@ -27,7 +28,6 @@ from relpos.perf.point import LIMIT
 AROUND = 1.1  # inches of a panel's row that are no panel: title, axis
 BAND = "band: p20 to p80"
 Panel = tuple[str, Metric, list[Point]]  # title, what is drawn, of which points
-DECODE = "decode"
 
 
 def over_length(rows: Sequence[Row], metric: Metric) -> Iterator[Drawing]:

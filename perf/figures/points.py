@@ -10,6 +10,7 @@ from relpos.perf.point import CONTROL, LIMIT
 from relpos.perf.rows import FAILED, MEASURED, OOM, UNSTABLE, latest
 
 MIB = 2**20
+DECODE = "decode"
 MOST = 20  # lines in one panel
 CHOSEN = "of each scheme and package the variant that came furthest, then fastest there"  # said where not all are shown
 LIMIT_NAME = "no positions (limit)"

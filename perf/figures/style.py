@@ -18,7 +18,8 @@ WIDTH, ROW = 8.0, 4.6  # inches; at half of it the smallest letters are still 5 
 SMALL = 10  # points: nothing is written smaller
 LETTER_INCHES = 0.185  # from one line of small text to the next
 STYLE: Any = {
-    "font.size": 11, "axes.titlesize": 11.5, "axes.labelsize": 11, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL,
+    "font.family": "DejaVu Sans", "font.size": 11,
+    "axes.titlesize": 11.5, "axes.labelsize": 11, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL,
     "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.7, "lines.markersize": 6.5,
     "svg.fonttype": "none", "svg.hashsalt": "relpos", "figure.dpi": 150, "savefig.dpi": 150,
 }  # fmt: skip
