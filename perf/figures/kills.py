@@ -17,6 +17,7 @@ from relpos.perf.figures.style import LIGHT, SMALL, STYLE, canvas
 from relpos.perf.rows import RowsError
 
 COLUMNS = ("kind", "law", "title", "planted", "pinned", "missed", "seeds", "killed", "share", "version", "laws_hash")
+COUNTS = ("planted", "pinned", "missed", "seeds", "killed")
 LETTERS = 30  # of a kind's line
 LINE, HEADS = 0.36, 3.7  # inches of a kind; of titles, scale and footer
 DARKEST = 0.5  # of the scale: beyond it what is written is white
@@ -35,13 +36,14 @@ def read(table: Path) -> list[Cell]:
         raise RowsError(f"no heat map of kills: there is no {table}; `nox -s faults` writes it.")
     with table.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
+    found: list[Cell] = []
+    lacking = list(COLUMNS)
     try:
-        counts = ("planted", "pinned", "missed", "seeds", "killed")
-        found = [{**one, **{n: int(one[n]) for n in counts}, "share": float(one["share"])} for one in rows]
-        lacking = [name for name in COLUMNS for one in found[:1] if name not in one]
-    except (KeyError, TypeError, ValueError):
-        found, lacking = [], list(COLUMNS)
-    if not found or lacking:
+        found = [{**one, **{n: int(one[n]) for n in COUNTS}, "share": float(one["share"])} for one in rows]
+        lacking = [name for name in COLUMNS if name not in found[0]]
+    except (KeyError, TypeError, ValueError, IndexError):
+        pass  # said below, with what is lacking
+    if lacking:
         raise RowsError(f"no heat map of kills: {table} must have rows with the columns {', '.join(COLUMNS)}, as "
                         "`python -m relpos faults --kills FILE` writes them.")  # fmt: skip
     return found
