@@ -118,7 +118,7 @@ def test_a_cell_is_shaded_by_the_share_and_framed_where_the_bar_is_missed(tmp_pa
     ax = one.figure.axes[0]
     missed, held = sorted(ax.patches, key=lambda patch: patch.get_x())
     assert sum(missed.get_facecolor()[:3]) > sum(held.get_facecolor()[:3]), "the darker, the more is killed"
-    assert missed.get_linewidth() > held.get_linewidth()
+    assert missed.get_linewidth() > held.get_linewidth() and missed.get_edgecolor() != held.get_edgecolor()
     assert [text.get_text() for text in sorted(ax.texts, key=lambda text: text.get_position()[0])] == ["3", "7"]
     assert "10 places, 1 missed" in one.figure.get_supxlabel()
 
