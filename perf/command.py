@@ -24,7 +24,9 @@ from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT
 from relpos.perf.rows import RowsError, broke, done, latest, read
 from relpos.perf.sweep import Sweep, run, unmeasured
-from relpos.perf.variants import gate
+from relpos.perf.variants import CERTIFICATES, gate
+
+KILLS = Path(__file__).resolve().parent.parent / "reports" / "data" / "kills.csv"
 
 BROKE = 1  # exit code: all was tried, and some point failed, was killed or has no certificate
 
@@ -49,10 +51,15 @@ def _compared(options: argparse.Namespace) -> int:
 
 
 def _drawn(options: argparse.Namespace) -> int:
-    from relpos.perf.figures import draw
+    from relpos.perf.figures import draw, draw_conformance, draw_kills, left_out
 
     written = draw(read(options.out), options.figures)
-    console.show_lines(str(path) for path in written)
+    console.show_lines([*map(str, written), *left_out(written)])
+    for drawn, source in ((draw_conformance, CERTIFICATES), (draw_kills, KILLS)):
+        try:
+            console.show_lines(map(str, drawn(source, options.figures)))
+        except RowsError as error:  # an installed relpos has neither
+            console.show_lines([f"not drawn: {error}"])
     return 0 if written else compare.NOTHING
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from relpos.conformance import console
 from relpos.conformance.errors import UsageError
-from relpos.conformance.faults import alarms, cells, controls, registry, report, sizes
+from relpos.conformance.faults import alarms, cells, controls, registry, report, shares, sizes
 from relpos.conformance.faults.alarms import Right, rights
 from relpos.conformance.faults.cells import Cell
 from relpos.conformance.faults.rows import Row, Rows
@@ -53,6 +53,7 @@ def add_faults(commands: Any) -> None:
     )
     faults.add_argument("--out", type=Path, metavar="FILE", help="keep rows in this file, and go on from those that are there")
     faults.add_argument("--report", type=Path, metavar="FILE", help="write the table as Markdown")
+    faults.add_argument("--kills", type=Path, metavar="FILE", help="write killed shares by kind of fault and law, as CSV")
     faults.add_argument("--worth", type=Path, metavar="FILE", help="write what each law is worth; wants all faults")
     faults.add_argument("--jobs", type=_at_least(1), default=JOBS, metavar="N", help="processes (default: %(default)s)")
     faults.set_defaults(run=run_faults)
@@ -61,7 +62,7 @@ def add_faults(commands: Any) -> None:
 def run_faults(options: argparse.Namespace) -> int:
     """Run what is missing, show the table, and say which bars are missed."""
     found, right = _chosen(options)
-    for option, path in (("--report", options.report), ("--worth", options.worth)):
+    for option, path in (("--report", options.report), ("--kills", options.kills), ("--worth", options.worth)):
         _writable(option, path)
     rows = Rows(options.out)
     kills, listening = plan_kills(rows, found, options.seeds), plan_alarms(rows, right, options.alarm_seeds)
@@ -129,6 +130,8 @@ def _ended(
         return EXIT_CODES[INCOMPLETE]
     if options.report is not None:
         _write("--report", options.report, report.markdown(lines, listened, said, shrunk))
+    if options.kills is not None:
+        _write("--kills", options.kills, shares.table(lines))
     if options.worth is not None:
         _write("--worth", options.worth, measured(lines))
     closing = f"{len(missed)} bars missed (exit 1)" if missed else "every bar held (exit 0)"

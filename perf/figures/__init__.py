@@ -1,44 +1,60 @@
-"""Draws rows: latency, memory and overhead over L, each as SVG and PNG with exactly its data beside it as CSV."""
+"""Draws rows, certificates and kills: each figure as SVG and PNG with exactly its data beside it as CSV."""
 
-from collections.abc import Sequence
-from io import BytesIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+from relpos.perf.figures.backward import backward
+from relpos.perf.figures.conformance import conformance
+from relpos.perf.figures.drawing import Drawing, save
+from relpos.perf.figures.kills import kills
+from relpos.perf.figures.memory_time import memory_time
+from relpos.perf.figures.over_length import decode_cost, over_length
+from relpos.perf.figures.points import ERROR, LATENCY, MEMORY, OVERHEAD
 
-from relpos.perf.figures.over_length import over_length
-from relpos.perf.figures.points import COLUMNS, LATENCY, MEMORY, OVERHEAD, points
-from relpos.perf.figures.style import STYLE
-from relpos.perf.growth import write_table
-from relpos.perf.rows import RowsError
 
-METRICS = (LATENCY, MEMORY, OVERHEAD)
+@dataclass(frozen=True)
+class Kind:
+    """Figures of one kind: the beginning of their names, what they take, and how they are made of rows."""
+
+    name: str
+    takes: str
+    made: Callable[[Sequence[dict[str, Any]]], Iterator[Drawing]]
+
+
+KINDS = (
+    Kind("latency", "times of forward or forward_backward", partial(over_length, metric=LATENCY)),
+    Kind("memory", "peak memory", partial(over_length, metric=MEMORY)),
+    Kind("overhead", "ratios to the limit", partial(over_length, metric=OVERHEAD)),
+    Kind("error", "errors held against the definition", partial(over_length, metric=ERROR)),
+    Kind("decode", "steps of --mode decode", decode_cost),
+    Kind("backward", "forward and forward_backward at one length", backward),
+    Kind("memory-time", "time and memory at one length up to 4096", memory_time),
+)
 
 
 def draw(rows: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
     """Draw all that the rows have figures for; the files that were written. RowsError if the folder cannot be written."""
-    written: list[Path] = []
-    for metric in METRICS:
-        found = points(rows, metric)
-        for mode, dtype in dict.fromkeys((one["mode"], one["dtype"]) for one in found):
-            part = [one for one in found if (one["mode"], one["dtype"]) == (mode, dtype)]
-            if any(one["value"] is not None for one in part):
-                written += _saved(over_length(part, metric), part, folder / f"{metric.name}-{mode}-{dtype}")
-    return written
+    return [path for kind in KINDS for one in kind.made(rows) for path in save(one, folder)]
 
 
-def _saved(figure: Any, part: list[dict[str, Any]], stem: Path) -> list[Path]:
-    write_table(stem.with_suffix(".csv"), COLUMNS, part)
-    found = [stem.with_suffix(".csv")]
-    for kind, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-        drawn = BytesIO()
-        with matplotlib.rc_context(STYLE):
-            figure.savefig(drawn, format=kind, metadata=metadata, bbox_inches="tight")
-        path = stem.with_suffix(f".{kind}")
-        try:
-            path.write_bytes(drawn.getvalue())
-        except OSError as error:
-            raise RowsError(f"--figures: {path} could not be written ({error.strerror}).") from None
-        found.append(path)
-    return found
+def left_out(written: Iterable[Path]) -> list[str]:
+    """A line for each kind of figure that `draw` wrote none of: what the rows would have to have."""
+    there = {_kind_of(path.stem) for path in written}
+    return [f"not drawn: {kind.name}; the rows have no {kind.takes}" for kind in KINDS if kind.name not in there]
+
+
+def _kind_of(stem: str) -> str:
+    return max((kind.name for kind in KINDS if stem.startswith(f"{kind.name}-")), key=len, default="")
+
+
+def draw_conformance(certificates: Path, folder: Path) -> list[Path]:
+    """Draw which variant passes which law, of the certificates of a folder; RowsError if there is none or one is broken."""
+    return save(conformance(certificates), folder)
+
+
+def draw_kills(table: Path, folder: Path) -> list[Path]:
+    """Draw which laws catch which kinds of fault, of what `faults --kills` wrote; RowsError if it holds none."""
+    return save(kills(table), folder)

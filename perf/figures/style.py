@@ -12,24 +12,30 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (8, 2)))
 LIMIT_LOOK: dict[str, Any] = {"color": "black", "linewidth": 2.6, "linestyle": "-", "marker": ""}
 GUIDE: dict[str, Any] = {"color": "0.7", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
-WIDTH, ROW = 11.0, 5.4  # inches; at half a page's width the smallest letters are still 5 points
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8}  # of text across a line
+DARK, LIGHT, PALE = "#08306B", "#D55E00", "0.55"  # two that greyscale tells apart, and what is only said in passing
+WIDTH, ROW = 8.0, 4.6  # inches; at half of it the smallest letters are still 5 points
+SMALL = 10  # points: nothing is written smaller
+LETTER_INCHES = 0.185  # from one line of small text to the next
 STYLE: Any = {
-    "font.size": 11, "axes.titlesize": 12, "axes.labelsize": 11, "xtick.labelsize": 10, "ytick.labelsize": 10,
+    "font.family": "DejaVu Sans", "font.size": 11,
+    "axes.titlesize": 11.5, "axes.labelsize": 11, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL,
     "axes.spines.top": False, "axes.spines.right": False, "lines.linewidth": 1.7, "lines.markersize": 6.5,
-    "svg.fonttype": "none", "svg.hashsalt": "relpos", "figure.dpi": 120, "savefig.dpi": 120,
+    "svg.fonttype": "none", "svg.hashsalt": "relpos", "figure.dpi": 150, "savefig.dpi": 150,
 }  # fmt: skip
 
 
 def look(number: int) -> dict[str, Any]:
-    """Colour, marker and dash of the n-th line; no two of the first forty are the same."""
-    marker, dash = MARKERS[number % len(MARKERS)], DASHES[(number // len(MARKERS)) % len(DASHES)]
+    """Colour, marker and dash of the n-th line; no two of the first forty are the same, in shades of grey neither."""
+    turn = number // len(COLOURS)
+    marker, dash = MARKERS[(number + turn) % len(MARKERS)], DASHES[turn % len(DASHES)]
     return {"color": COLOURS[number % len(COLOURS)], "marker": marker, "linestyle": dash}
 
 
-def canvas(rows: int, columns: int) -> tuple[Figure, Any]:
-    """A figure with so many panels, [rows, columns], and room for its footer."""
+def canvas(rows: int, columns: int, *, height: float = ROW, sharey: bool = False) -> tuple[Figure, Any]:
+    """A figure with so many panels, [rows, columns], each row so many inches high, and room for its footer."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, ROW * rows), layout="constrained")
+        figure = Figure(figsize=(WIDTH, height * rows), layout="constrained")
         FigureCanvasAgg(figure)
-        panels = figure.subplots(rows, columns, squeeze=False)
+        panels = figure.subplots(rows, columns, squeeze=False, sharey=sharey)
     return figure, panels
