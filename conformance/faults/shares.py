@@ -10,7 +10,19 @@ from relpos.conformance.certificate import laws_hash
 from relpos.conformance.faults.summary import Line, kinds
 from relpos.conformance.laws import laws
 
-COLUMNS = ("kind", "law", "title", "planted", "pinned", "missed", "seeds", "killed", "share", "version", "laws_hash")
+COLUMNS: tuple[str, ...] = (
+    "kind",
+    "law",
+    "title",
+    "planted",
+    "pinned",
+    "missed",
+    "seeds",
+    "killed",
+    "share",
+    "version",
+    "laws_hash",
+)
 DIGITS = 4
 
 
