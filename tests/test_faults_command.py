@@ -1,16 +1,13 @@
 """The command `faults`: rows that go on where they ended, bars that are checked, samples, and what it says of wrong usage."""
 
-import csv
 import json
 
 import pytest
 import torch
 
-from relpos import __version__ as relpos_version
-from relpos.conformance.certificate import laws_hash
 from relpos.conformance.commands import main
 from relpos.conformance.faults import alarms, cells, command, run
-from relpos.conformance.faults.api import Control, Fault
+from relpos.conformance.faults.api import Control
 from relpos.conformance.faults.cells import PINNED
 from relpos.conformance.faults.killing import drawn_until
 from relpos.conformance.laws import law
@@ -161,22 +158,6 @@ def test_a_pinned_input_that_kills_counts_for_every_seed(relpos, stand, tried):
 
 
 # ---- bars
-
-
-def test_a_fault_that_no_law_sees_misses_the_bar(relpos, stand, monkeypatch):
-    harmless = Fault("harmless", "nothing wrong", "L6", given=lambda inputs: inputs, levels=("contribution",))
-    monkeypatch.setattr(cells, "faults", lambda scheme: (harmless,))
-    written = ("--report", "table.md", "--kills", "kills.csv")
-    code, out, _ = relpos(*faults("--scheme", "alibi", "--seeds", "1", "--alarm-seeds", "0"), *written)
-    assert code == 1 and "alibi harmless (contribution, L6): killed in 0 of 1 seeds" in told(out)
-    report = (stand / "table.md").read_text(encoding="utf-8")
-    assert "## Missed\n\n- alibi harmless (contribution, L6)" in report and "| 0/1 **missed** |" in report
-    head, row = csv.reader((stand / "kills.csv").read_text(encoding="utf-8").splitlines())
-    kind = "4 dependence on more than the distance"
-    assert dict(zip(head, row, strict=True)) == {
-        "kind": kind, "law": "L6", "title": law("L6").title, "planted": "1", "pinned": "0", "missed": "1", "seeds": "1",
-        "killed": "0", "share": "0.0", "version": relpos_version, "laws_hash": laws_hash(),
-    }  # fmt: skip
 
 
 def slopes(num_heads):

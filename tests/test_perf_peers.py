@@ -1,6 +1,7 @@
 """Peers give the definition's output before they are timed; what is measured is known by its source; benchmarks run."""
 
 import json
+import os
 import subprocess
 import sys
 import warnings
@@ -48,7 +49,9 @@ def test_a_stranger_is_named_by_its_file_and_known_by_its_source(tmp_path):
 
 def bench(*words):
     asked = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "relpos.bench", "-p", "relpos.bench.plugin", *words)
-    return subprocess.run([sys.executable, *asked], capture_output=True, text=True, timeout=200, check=False)
+    # A worker of pytest-xdist says so to its children, and pytest-benchmark then measures nothing.
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+    return subprocess.run([sys.executable, *asked], capture_output=True, text=True, timeout=200, check=False, env=alone)
 
 
 def test_the_benchmark_of_one_variant_leaves_what_pytest_benchmark_compares(tmp_path):

@@ -26,6 +26,7 @@ def drawn(rows, kills, folder):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "1000")  # a long name of a folder breaks no word of a message
     monkeypatch.setattr(figures, "draw", drawn)
     monkeypatch.setattr(scaling, "RESAMPLED", 20)
     monkeypatch.setattr(command, "HOME", tmp_path / "home")
