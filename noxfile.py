@@ -30,7 +30,7 @@ def conformance(session: nox.Session) -> None:
 @nox.session(requires=["environment"], venv_backend="none")
 def tests(session: nox.Session) -> None:
     """Test relpos itself, on all cores: nox -s tests -- -k alibi"""
-    session.run(PYTHON, "-m", "pytest", *(session.posargs or ["-n", "auto"]), external=True)
+    session.run(PYTHON, "-m", "pytest", *(session.posargs or ["-n", "auto", "--dist", "worksteal"]), external=True)
 
 
 @nox.session(requires=["environment"], venv_backend="none")

@@ -29,7 +29,16 @@ def chosen(scheme: str, *names: str) -> list[tuple[str, Fault | Planted, str]]:
     return [cell for cell in CELLS if cell[0] == scheme and cell[1].name in names]
 
 
-@cells(CELLS)
+# At home on every change; elsewhere under `-m exhaustive`, in a sample on every change, and in the kill table.
+@pytest.mark.parametrize(
+    ("scheme", "fault", "level"),
+    [
+        pytest.param(
+            s, f, level, id=f"{s}-{f.name}-{level}", marks=() if level == levels_of(s, f)[0] else pytest.mark.exhaustive
+        )
+        for s, f, level in CELLS
+    ],
+)
 def test_fault_is_caught_by_the_law_it_names(scheme: str, fault: Fault | Planted, level: str) -> None:
     subject = plant(scheme, level, fault)
     assert catches(owed(fault, subject), subject, QUICK), f"{owed(fault, subject).name} does not see {scheme} with {fault.says}"

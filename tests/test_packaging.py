@@ -144,7 +144,7 @@ def test_command_line_helps(python: Path, theirs: Path) -> None:
     assert "check" in succeeded(run(python, "-m", "relpos", "--help", folder=theirs))
 
 
-@pytest.mark.parametrize("place", ["my_kernels.py:alibi", "my_kernels:alibi"])
+@pytest.mark.parametrize("place", [pytest.param("my_kernels.py:alibi", marks=pytest.mark.exhaustive), "my_kernels:alibi"])
 def test_command_line_judges_what_lies_there(python: Path, place: str, theirs: Path) -> None:
     asked = ("check", place, "--scheme", "alibi", "--set", "slope_rule=geometric", "--profile", "smoke")
     succeeded(run(python, "-m", "relpos", *asked, folder=theirs))
