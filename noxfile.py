@@ -73,7 +73,8 @@ def reports(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """Plant every known fault and see that its law catches it: the kill table, an hour or less; nox -s faults -- --scheme t5"""
     made = ["--report", "reports/kill_table.md", "--kills", "reports/data/kills.csv", "--worth", "conformance/worth.json"]
-    session.run(PYTHON, "-m", "relpos", "faults", *(session.posargs or ["--out", "kill_rows.jsonl", *made]), external=True)
+    usual = ["--sizes", "--out", "kill_rows.jsonl", *made]
+    session.run(PYTHON, "-m", "relpos", "faults", *(session.posargs or usual), external=True)
 
 
 @nox.session(requires=["environment"], venv_backend="none")
