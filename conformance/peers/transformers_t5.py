@@ -159,7 +159,7 @@ ON_THE_EDGE = replace(
     FLOAT32,
     law="L12",
     says="at key − query = -12 head 0 reads row 10 in place of row 11",
-    also=("L1", "L25"),
+    also=("L1", "L20", "L25"),
     bound="One bucket too near at distance 18, which lies on an edge exactly (18⁹ = 27⁶ · 8³), and at 12 (12⁹ = 27³ · 8⁶) "
     "where it stands elsewhere in a vector; right at every other up to 2^20.",
     witness='{"settings":{"num_heads":1,"num_buckets":17,"max_distance":27,"bidirectional":false},"key_length":37,'

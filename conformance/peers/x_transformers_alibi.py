@@ -61,7 +61,7 @@ NO_HEADS = Deviation(
     name="no biased head raises",
     law="L1",
     says="math domain error",
-    also=("L2", "L3", "L4", "L6", "L10", "L11", "L26", "L30"),
+    also=("L2", "L3", "L4", "L6", "L10", "L11", "L26", "L28", "L30"),
     reason="heads=0 takes the logarithm of 0; no refusal by name.",
     bound="At heads=0 alone.",
     witness='{"settings":{"num_heads":1,"num_biased_heads":0},"query_positions":[0],"key_positions":[0]}',
