@@ -23,6 +23,8 @@ from relpos.spec.registry import schemes
 FILE = Path(__file__).with_name("indistinguishable.txt")
 EVERY = 19  # of the faults of a scheme, that goes through the whole diagnosis
 PLANTED = [(scheme, fault) for scheme in schemes() for fault in faults(scheme) if isinstance(fault, Planted)]
+# One scheme of every form and those with tables, whose mistakes are the most alike; the others under `-m exhaustive`.
+READ = ("alibi", "clipped", "none", "rope", "shaw", "sinusoidal", "swin", "t5")
 OFTEN = 5  # of the planted ones, every how many on every change; the others under `-m exhaustive`
 SHARED_OUT = [
     pytest.param(scheme, fault, id=f"{scheme}-{fault.name}", marks=[] if n % OFTEN == 0 else [pytest.mark.exhaustive])
@@ -41,7 +43,7 @@ def described(found: Iterable[Row]) -> list[str]:
     return [f"{row.scheme} {row.level} {row.fault}: {' = '.join(row.like) or row.word}" for row in found if row.word != UNIQUE]
 
 
-@pytest.mark.parametrize("scheme", schemes())
+@pytest.mark.parametrize("scheme", [pytest.param(s, marks=() if s in READ else pytest.mark.exhaustive) for s in schemes()])
 def test_nothing_but_the_mistake_and_its_twins_is_named(scheme: str) -> None:
     found = matrix(scheme)
     assert not [row for row in found if row.word == WRONG]

@@ -29,7 +29,7 @@ VARIANTS = {
 }
 UNMASKED = ("plain", "grouped", "scaled", "rows", "one key")
 EXAMPLES = [replace(s, max_distance=9) if scheme_name(s) == "shaw" and s.reach() else s for s in WIDE]
-OFTEN = 3  # every how many cases on every change; the others under `-m exhaustive`
+OFTEN = 6  # every how many cases on every change; the others under `-m exhaustive`
 CASES = [
     pytest.param(*case, id="-".join((label(case[0]), *case[1:])), marks=() if n % OFTEN == 0 else pytest.mark.exhaustive)
     for n, case in enumerate(

@@ -63,7 +63,7 @@ def test_plans_are_legal_and_within_the_claims(label):
 @one_card_a_scheme
 def test_sizes_lean_to_pairwise_distinct(label):
     subject = CARDS[label]
-    found = drawn(plans(subject), 60)
+    found = drawn(plans(subject), 100)
     distinct = [len(set(_sizes(subject, plan))) == len(_sizes(subject, plan)) for plan in found]
     assert np.mean(distinct) > 0.5
 
