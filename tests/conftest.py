@@ -26,3 +26,19 @@ def relpos(stand, capsys):
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture(scope="module")
+def bare():
+    """What a report is made of besides rows."""
+    from relpos.reports.source import source
+
+    return source(None)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Those of a whole run that nobody made."""
+    from report_rows import pretended_run
+
+    return pretended_run()

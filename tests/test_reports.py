@@ -12,8 +12,8 @@ from relpos.perf.sweep import Sweep, run
 from relpos.perf.variants import built_in
 from relpos.reports.numbers import interval
 from relpos.reports.render import rendered
-from relpos.reports.source import HOME, read_rows, source
-from report_rows import NO_DECODER, RECORD, RUN, cells, point, pretended_run, section
+from relpos.reports.source import HOME, read_rows
+from report_rows import NO_DECODER, RECORD, RUN, cells, point, section
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -22,17 +22,6 @@ def few_resamplings():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scaling, "RESAMPLED", 20)
         yield
-
-
-@pytest.fixture(scope="module")
-def bare():
-    """What there is besides rows."""
-    return source(None)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return pretended_run()
 
 
 @pytest.fixture

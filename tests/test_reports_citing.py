@@ -12,18 +12,7 @@ from relpos.reports import figures, provenance
 from relpos.reports.render import rendered
 from relpos.reports.run import Run
 from relpos.reports.source import HOME, ROWS, source
-from report_rows import MACHINE, RECORD, SWEEP, VARIANTS, pretended_run, write
-
-
-@pytest.fixture(scope="module")
-def bare():
-    """What there is besides rows."""
-    return source(None)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return pretended_run()
+from report_rows import MACHINE, RECORD, SWEEP, VARIANTS, write
 
 
 def test_the_committed_report_is_what_the_committed_data_give():
