@@ -103,7 +103,9 @@ class Plan:
             if getattr(self, name) != getattr(default, name):
                 said.append(f"{name} = {getattr(self, name)}")
         said += [f"{name} = {_told(value, name)}" for name, value in self.extra.items() if name not in UNSAID]
-        after = [f"; then {Plan.from_json(call).describe()}" for call in self.extra.get("calls", ())]
+        first, calls = self.but(extra={}).to_json(), self.extra.get("calls", ())
+        others = calls[1:] if calls[:1] == (first,) else calls
+        after = [f"; then {Plan.from_json(call).describe()}" for call in others]
         return ", ".join(said) + "".join(after)
 
 

@@ -6,6 +6,7 @@ ties together shrink badly. A fixed number of tries and never a time, so that a 
 
 import re
 from functools import cache
+from typing import Any
 
 from relpos.conformance.errors import AdapterError, Raised, Refused, UsageError
 from relpos.conformance.expected import forms_levels
@@ -19,14 +20,14 @@ from relpos.conformance.searching import Count, attempt
 from relpos.conformance.smaller import smaller
 from relpos.conformance.subject import Subject
 
-TRIES = 60
+TRIES = 100
 NUMBERS = re.compile(r"[\d, ]+")  # that an error names: sizes are what changes
 
 
 def reduced(law: Law, subject: Subject, failure: LawFailure, count: Count, *, tries: int = TRIES) -> LawFailure:
-    """The failure of the smallest input that so many tries come to; laws that measure or compile keep theirs."""
+    """The failure of the smallest input that so many tries come to; of laws that measure or compile, among a few."""
     if law.heavy:
-        return failure
+        return _first(law, subject, failure, count)
     right, seen = _right(law, subject), {failure.plan.to_json()}
     if not _fair(law, right, failure.plan):
         right = None  # what it cannot answer as asked, such as in half precision, it cannot witness
@@ -48,14 +49,33 @@ def reduced(law: Law, subject: Subject, failure: LawFailure, count: Count, *, tr
     return failure
 
 
-def weight(plan: Plan) -> tuple[int, int, int, int]:
-    """How much there is to look at: cells, sizes, words, positions."""
-    axes = (plan.batch, plan.heads, plan.query_length, plan.key_length, plan.head_dim)
+def _first(law: Law, subject: Subject, failure: LawFailure, count: Count) -> LawFailure:
+    """The failure of the first of the law's own smaller inputs, the smallest first, that fails alike."""
+    for plan in law.smaller(subject, failure.plan):
+        if weight(plan) < weight(failure.plan):
+            found = _failing(law, subject, plan, count)
+            if found is not None and _alike(found, failure):
+                return found
+    return failure
+
+
+def weight(plan: Plan) -> tuple[int, int, int, int, int]:
+    """How much there is to look at: cells (of the longest step), sizes, words, positions, numbers among the settings."""
+    queries = max(plan.extra.get("chunks", (plan.query_length,)))
+    axes = (plan.batch, plan.heads, queries, plan.key_length, plan.head_dim)
     size = 1
     for n in axes:
         size *= n
     told = len(plan.to_json())
-    return size, sum(axes), told, sum(flat(plan.query_positions) + flat(plan.key_positions))
+    numbers = sum(_whole(value) for value in (*plan.settings.values(), plan.extra.get("source_window")))
+    return size, sum(axes), told, sum(flat(plan.query_positions) + flat(plan.key_positions)), numbers
+
+
+def _whole(value: Any) -> int:
+    """Whole numbers of a setting, added up."""
+    if isinstance(value, (tuple, list)):
+        return sum(map(_whole, value))
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _failing(law: Law, subject: Subject, plan: Plan, count: Count) -> LawFailure | None:

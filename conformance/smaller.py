@@ -17,12 +17,13 @@ from relpos.conformance.smaller_laid import laid_out_by, less
 from relpos.conformance.subject import Subject
 
 # Extras beside which numbers of queries and keys are free, and those beside which both must stay equal.
-APART = {"shift", "axis", "subset", "second", "computed", "option", "value", "mode", "end", "way", "heads"}
+APART = {"shift", "axis", "subset", "second", "computed", "option", "value", "mode", "end", "way", "heads", "storage"}
 EQUAL = {"pad", "side", "ranks", "order", "longer"}
 FREE_PATHS = {"variants", "causal", "rows"}  # ways of asking the same that take any lengths
 COUNTS = {"pad": 1, "ranks": 2, "longer": 1}  # of tokens, ranks, tokens, and how few there may be
 ANCHORED = {"end", "mode"}  # laws of positions far away: those stay where they are
 WHOLE = {"calls", "small"}  # several inputs in one: none of their sizes is free
+DRAWN, SEEDS = ("random", "padding"), range(8)
 PLAIN: dict[str, Any] = {"content": "normal", "mask": "none", "scale": None, "context_length": None, "seed": 0}
 
 
@@ -30,11 +31,14 @@ def smaller(subject: Subject, plan: Plan) -> Iterator[Plan]:
     """Inputs that are smaller or plainer in one respect; not all of them need be of use to a law."""
     if WHOLE & set(plan.extra):
         return
-    for one in _sizes(subject, plan):
-        # A reach of a table or of a power may move what is left; then it is still an input.
-        if legal(subject.cls, dict(one.settings)):
-            yield within_reach(subject, one) if set(one.extra) <= APART else one
+    found = [one for one in _sizes(subject, plan) if legal(subject.cls, dict(one.settings))]
+    # A reach of a table or of a power may move what is left; then it is still an input.
+    found = [within_reach(subject, one) if set(one.extra) <= APART else one for one in found]
+    yield from found
     yield from _plainer(subject, plan)
+    if plan.mask in DRAWN:
+        # Of fewer tokens, a mask that hides others.
+        yield from (one.but(seed=seed) for one in found for seed in SEEDS if seed != plan.seed)
 
 
 def _sizes(subject: Subject, plan: Plan) -> Iterator[Plan]:
@@ -66,6 +70,18 @@ def _widths(subject: Subject, plan: Plan) -> Iterator[Plan]:
         if n == 1 and (plan.head_dim == 1 or subject.form in ("rotation", "embedding")):
             continue
         yield plan.but(head_dim=n, settings=_sized(subject, plan, "head_dim", n))
+
+
+def narrow(subject: Subject, plan: Plan) -> Plan:
+    """The plan with one sample, one head and as few columns as the scheme has a meaning for, where those are free."""
+    found = plan.but(batch=1, kv_heads=None)
+    least = (2,) if subject.form in ("rotation", "embedding") else (1, 2)
+    tried = [("heads", 1)] if "num_heads" not in subject.fixed else []
+    tried += [("head_dim", n) for n in reversed(least)] if not {"head_dim", "embed_dim"} & set(subject.fixed) else []
+    for axis, n in tried:
+        one = found.but(**{axis: n}, settings=_sized(subject, found, axis, n))
+        found = one if getattr(found, axis) > n and legal(subject.cls, dict(one.settings)) else found
+    return found
 
 
 def _sized(subject: Subject, plan: Plan, axis: str, n: int) -> dict[str, Any]:
@@ -123,23 +139,24 @@ def _shorter(subject: Subject, plan: Plan, *, together: bool) -> Iterator[Plan]:
     Lq, Lk, queries, keys = plan.query_length, plan.key_length, plan.query_positions, plan.key_positions
     same = Lq == Lk and queries == keys
     tied = together or subject.one_length or subject.together or subject.kind == "decoder"
-    if same or tied:
-        if Lq == Lk:
-            yield from (_kept(subject, plan, at, at) for at in _choices(Lq))
+    for choices in (_ends, _all_but_one):
+        if Lq == Lk and (same or tied):
+            yield from (_kept(subject, plan, at, at) for at in choices(Lq))
         if tied:
-            return
-    for at in _choices(Lq):
-        yield _kept(subject, plan, at, range(Lk))
-    for at in _choices(Lk):
-        if subject.positions == "arbitrary" or len(at) >= Lq:
-            yield _kept(subject, plan, range(Lq), at)
+            continue
+        yield from (_kept(subject, plan, at, range(Lk)) for at in choices(Lq))
+        fits = (at for at in choices(Lk) if subject.positions == "arbitrary" or len(at) >= Lq)
+        yield from (_kept(subject, plan, range(Lq), at) for at in fits)
 
 
-def _choices(n: int) -> list[Any]:
-    """The first or last of n tokens, half of them, all but one."""
-    few = [m for m in less(n, 1)[:-1] if m < n - 1]
-    ends = [part for m in few for part in (range(m), range(n - m, n))]
-    return [*ends, *([i for i in range(n) if i != out] for out in reversed(range(n)))] if n > 1 else []
+def _ends(n: int) -> list[Any]:
+    """The first or last of n tokens, or half of them."""
+    return [part for m in less(n, 1) if m < n - 1 for part in (range(m), range(n - m, n))]
+
+
+def _all_but_one(n: int) -> list[Any]:
+    """All tokens but one, the last left out first."""
+    return [[i for i in range(n) if i != out] for out in reversed(range(n))] if n > 1 else []
 
 
 def _kept(subject: Subject, plan: Plan, queries: Any, keys: Any) -> Plan:
@@ -179,13 +196,14 @@ def _plainer(subject: Subject, plan: Plan) -> Iterator[Plan]:
 
 
 def _usual(subject: Subject, plan: Plan) -> Iterator[Plan]:
-    """One setting as it is where nobody says anything else; sizes and windows apart."""
+    """One setting as it is where nobody says anything else, or a smaller number; sizes and windows apart."""
     usual = smallest(subject.cls)
     for f in fields(subject.cls):
-        value = usual.get(f.name, f.default)
-        if f.name in subject.free and f.name not in (*SIZES, "window_size") and plan.settings.get(f.name, f.default) != value:
-            settings = {**plan.settings, f.name: value}
-            if f.name not in usual:
-                del settings[f.name]
-            if legal(subject.cls, settings):
-                yield within_reach(subject, plan.but(settings=settings))
+        now, value = plan.settings.get(f.name, f.default), usual.get(f.name, f.default)
+        if f.name not in subject.free or f.name in (*SIZES, "window_size"):
+            continue
+        settings = {name: v for name, v in plan.settings.items() if name != f.name}
+        found = [settings if f.name not in usual else {**settings, f.name: value}] if now != value else []
+        if f.name in plan.settings and isinstance(now, int) and not isinstance(now, bool):
+            found += [{**settings, f.name: n} for n in less(now, 1)]
+        yield from (within_reach(subject, plan.but(settings=one)) for one in found if legal(subject.cls, one))

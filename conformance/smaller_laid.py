@@ -21,13 +21,17 @@ def less(size: int, least: int, step: int = 1) -> list[int]:
 
 
 def _chunks(subject: Subject, plan: Plan) -> Iterator[Plan]:
-    """Chunks left out or made shorter; memory left out."""
+    """Single tokens; chunks left out, made shorter or cut in two; memory left out."""
     chunks = plan.extra["chunks"]
+    yield plan.but(extra={**plan.extra, "chunks": (1,) * sum(chunks)})
     for n, size in enumerate(chunks):
         for left in ((), *((m,) for m in less(size, 1))):
             fewer = (*chunks[:n], *left, *chunks[n + 1 :])
             if fewer:
                 yield _cut(plan, size - sum(left)).but(extra={**plan.extra, "chunks": fewer})
+    for n, size in enumerate(chunks):
+        if size > 1:
+            yield plan.but(extra={**plan.extra, "chunks": (*chunks[:n], size - size // 2, size // 2, *chunks[n + 1 :])})
     if "max_position" in subject.free and (T := plan.settings.get("max_position")):
         # A threshold and the chunk that ends there come nearer together.
         for n in less(T, 2):

@@ -27,6 +27,10 @@ SMALLEST = [
     ("alibi", "cached-from-zero", 7),
     ("sinusoidal", "base-1000", 4),
     ("deberta", "always-float", 16),
+    ("none", "masked-after-softmax", 2),
+    ("none", "strides-assumed-ragged", 66),
+    ("swin", "resized-by-cutting", 16),
+    ("rope", "keeps-turned-keys", 25),
 ]
 
 
@@ -152,4 +156,19 @@ def test_a_counterexample_that_is_larger_than_its_reports_is_listed():
 
 def test_a_decode_is_as_large_as_its_longest_step():
     plan = Plan(settings={"num_heads": 1}, query_length=3, key_length=3, extra={"chunks": (2, 1)})
-    assert [sizes.size_of(name, plant("alibi", "contribution"), plan) for name in ("L3", "L2")] == [6, 9]
+    whole = plan.but(extra={})
+    assert [sizes.size_of("L3", plant("alibi", "contribution"), one) for one in (plan, whole)] == [6, 9]
+    turned = plan.but(settings={"head_dim": 2}, head_dim=2)
+    assert sizes.size_of("L3", plant("rope", "contribution"), turned) == 4  # a step turns its own tokens alone
+
+
+@pytest.mark.parametrize(
+    ("scheme", "fault", "name", "size"), [("t5", "slice-skipped", "L24", 2), ("alibi", "keeps-scores", "L22", 2**20)]
+)
+def test_an_input_of_a_law_that_measures_or_compiles_is_made_smaller_in_a_few_tries(scheme, fault, name, size):
+    (cell,) = [one for one in sizes.homes(cells.cells(scheme, fault)) if one.law == name]
+    one, subject, count = law(name), plant(scheme, cell.level, cell.planted()), Count()
+    failure = next(found for plan in one.pinned(subject) if (found := replay(one, subject, plan).failure) is not None)
+    small = reduced(one, subject, failure, count)
+    assert sizes.size_of(name, subject, small.plan) == size and count.inputs <= 3
+    assert replay(one, subject, Plan.from_json(small.plan.to_json())).verdict == FAIL

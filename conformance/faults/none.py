@@ -15,6 +15,7 @@ TILE = 32
 TRACED = 8
 LINEAR = "B*H*Lq*D + B*H*Lk*D"
 SCORES = ("logits", "attention")
+LAST = {"corner": "bottom-right"}  # queries are the last ones, so that there may be fewer of them than keys
 
 
 def _turned(i: Inputs) -> Inputs:
@@ -166,16 +167,17 @@ FAULTS = (
     Planted("empty-row-nan", "NaN for a query without keys", "L8", empty_row_nan, cases=("B135",)),
     Planted("empty-row-gradient-nan", "a NaN gradient beside an empty row", "L8", empty_row_gradient_nan,
         cases=("B135",)),
-    Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",)),
+    Planted("masked-after-softmax", "the mask applied after the softmax", "L8", masked_after_softmax, cases=("B137",),
+        claims=LAST),
     Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",),
-        claims={"masked_nan": True}),
+        claims=LAST | {"masked_nan": True}),
     Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles),
     Planted("tail-seen", "masks read for the first tiles of keys only", "L25", tail_seen),
     Planted("late-keys-untrained", "no gradient for keys beyond the first tiles", "L20", late_keys_untrained),
     Planted("late-queries-untrained", "no gradient for queries beyond the first tiles", "L20", late_queries_untrained),
     Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed),
     Planted("strides-assumed-ragged", "keys of stride 0 read as contiguous, with a mask and one key over", "L25",
-        strides_assumed_ragged, cases=("B140",)),
+        strides_assumed_ragged, cases=("B140",), claims=LAST),
     Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled),
     Planted("scores-formed", "scores formed where the card says that they are not", "L22", scores_formed,
         claims={"memory": LINEAR}),

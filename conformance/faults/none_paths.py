@@ -9,7 +9,7 @@ from relpos.conformance.faults.api import Planted
 TILE = 32
 FLAGGED = {"binds": ("mask", "causal"), "corner": "bottom-right"}
 MASKED = {"binds": ("mask",)}
-BACKENDS = {"variants": {"backend": ("eager", "fused")}}
+BACKENDS = {"variants": {"backend": ("eager", "fused")}, "corner": "bottom-right"}
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:

@@ -22,14 +22,15 @@ from relpos.conformance.laws import law
 from relpos.conformance.plan import Plan
 from relpos.conformance.planting import plant
 from relpos.conformance.profiles import PROFILES
+from relpos.conformance.reducing import reduced
 from relpos.conformance.runner import replay, run_law
+from relpos.conformance.searching import Count
 from relpos.conformance.subject import Subject
 
 BLOCK, SEED = "size", 0
 SECONDS = 0.75  # of one fault, on one core
 ITSELF = "relpos.conformance.faults.sizes"
 HEADS_ALONE = "L10"  # slopes are one number per head
-SLICE = "L3"  # a decode: the whole is what its steps are held against
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def _failure(cell: Cell, subject: Subject) -> LawFailure | None:
     one = law(cell.law)
     if cell.heavy:  # the first input that fails: each takes seconds
         results = (replay(one, subject, plan) for plan in one.pinned(subject))
-        return next((result.failure for result in results if result.failure is not None), None)
+        first = next((result.failure for result in results if result.failure is not None), None)
+        return None if first is None else reduced(one, subject, first, Count())
     found = (run_law(one, subject, PROFILES[name], seed_number=SEED).failure for name in ("quick", "default"))
     return next((failure for failure in found if failure is not None), None)
 
@@ -100,8 +102,10 @@ def _failure(cell: Cell, subject: Subject) -> LawFailure | None:
 def size_of(name: str, subject: Subject, plan: Plan) -> int:
     """B·H·Lq·Lk·D of an input, of the axes that the answer has or is made from; of several calls, the largest."""
     calls = [plan_of(plan, step) for step in plan.extra.get("steps", ()) if step["do"] in (CALL, BESIDE)]
-    if name == SLICE:
-        calls = [plan.but(query_length=max(plan.extra["chunks"]))]
+    if "chunks" in plan.extra:  # a decode: the whole is what its steps are held against
+        longest = max(plan.extra["chunks"])
+        alone = subject.level == "contribution" and subject.form in ("rotation", "embedding")  # of a step's own tokens
+        calls = [plan.but(query_length=longest, key_length=longest if alone else plan.key_length)]
     return max(_cells(name, subject, one) for one in calls or [plan])
 
 
@@ -110,7 +114,7 @@ def _cells(name: str, subject: Subject, plan: Plan) -> int:
     if name == HEADS_ALONE:
         return H
     if subject.kind == "resizer":
-        return prod(plan.extra["source_window"]) * prod(plan.settings["window_size"])
+        return max(prod(plan.extra["source_window"]), prod(plan.settings["window_size"])) ** 2
     if subject.level != "contribution":
         return B * H * Lq * Lk * D
     if subject.form == "embedding":

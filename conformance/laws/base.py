@@ -43,6 +43,7 @@ class Law:
     heavy      it measures or compiles, so the profiles below default leave it out unless it is asked for
     machine    for inputs that are histories: a state machine that draws them step by step; `plans` then draws only the rest
     shorter    what such an input may be without: a history that Hypothesis has shrunk still has steps that do nothing
+    smaller    of a heavy law, the few inputs that are tried in place of a failing one, the smallest first: each takes seconds
     """
 
     name: str
@@ -63,6 +64,7 @@ class Law:
     heavy: bool = False
     machine: Machine | None = None
     shorter: Callable[[Plan], Iterable[Plan]] | None = None
+    smaller: Callable[[Subject, Plan], Iterable[Plan]] = lambda subject, plan: ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Laws hold functions: between processes they travel by name."""

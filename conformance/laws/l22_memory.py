@@ -17,6 +17,7 @@ from relpos.conformance.laws.base import Law
 from relpos.conformance.memory import Memory, measured
 from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Plan
+from relpos.conformance.smaller import narrow
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 
@@ -161,6 +162,15 @@ def _pinned(subject: Subject) -> list[Plan]:
     return found
 
 
+def _smaller(subject: Subject, plan: Plan) -> list[Plan]:
+    """The same lengths with one head and as few columns as there can be; heads stay where they are what grows."""
+    small = [Plan.from_json(text) for text in plan.extra["small"]]
+    if plan.extra.get("vary") == "layers" or small[0].heads != plan.heads:
+        return []
+    found = _series(subject, [narrow(subject, one) for one in (*small, plan.but(extra={}))])
+    return [] if found is None else [found]
+
+
 def _series(subject: Subject, plans: list[Plan]) -> Plan | None:
     reached = [within_reach(subject, p) for p in plans]
     if [p.key_length for p in reached] != [p.key_length for p in plans]:
@@ -215,4 +225,5 @@ LAW = Law(
     note=_note,
     share=0.0,
     heavy=True,
+    smaller=_smaller,
 )

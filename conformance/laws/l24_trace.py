@@ -21,6 +21,7 @@ from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded
 from relpos.conformance.reading import to_numpy
+from relpos.conformance.smaller import narrow
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
@@ -30,6 +31,7 @@ BACKEND = "aot_eager"
 SIZES = ((5, 7), (9, 11), (1, 12))  # queries and keys: traced at the first, run at all of them
 # What is exported is fixed at sizes 0 and 1 unless it was traced there.
 EXPORT_SIZES = ((5, 7), (9, 11), (3, 13))
+SMALL_SIZES = (((1, 2), (2, 3)), ((2, 3), (3, 4)), EXPORT_SIZES[:2])  # tried in place of those that fail
 MAPPED = 2  # samples
 Traced = Callable[[Instance, list[Inputs], Plan], list[Instance]]
 
@@ -169,6 +171,15 @@ def _rare(subject: Subject) -> list[Plan]:
     return [plan.but(extra={**plan.extra, "backend": backend()}) for plan in found]
 
 
+def _smaller(subject: Subject, plan: Plan) -> list[Plan]:
+    """Two calls as small as they can be told apart, transformed in the same way."""
+    calls = [narrow(subject, Plan.from_json(text)) for text in plan.extra["calls"]]
+    if plan.extra.get("how") == "mapped":
+        return [calls[0].but(extra={**plan.extra, "calls": tuple(call.to_json() for call in calls)})]
+    extra = {name: value for name, value in plan.extra.items() if name != "calls"}
+    return [_over(subject, calls[0], sizes, **extra) for sizes in SMALL_SIZES]
+
+
 def _over(subject: Subject, base: Plan, sizes: tuple[tuple[int, int], ...], **extra: Any) -> Plan:
     calls = [within_reach(subject, _sized(subject, base, *size)) for size in sizes]
     return calls[0].but(extra={"calls": tuple(call.to_json() for call in calls), **extra})
@@ -219,4 +230,5 @@ LAW = Law(
     note=_note,
     share=0.0,
     heavy=True,
+    smaller=_smaller,
 )

@@ -158,10 +158,10 @@ FLOAT32 = Deviation(
 ON_THE_EDGE = replace(
     FLOAT32,
     law="L12",
-    says="at key − query = -12 head 0 reads row 10 in place of row 11",
+    says=" head 0 reads row ",
     also=("L1", "L20", "L25"),
-    bound="One bucket too near at distance 18, which lies on an edge exactly (18⁹ = 27⁶ · 8³), and at 12 (12⁹ = 27³ · 8⁶) "
-    "where it stands elsewhere in a vector; right at every other up to 2^20.",
+    bound="One bucket too near at distance 18 or 12, which lie on an edge exactly (18⁹ = 27⁶ · 8³, 12⁹ = 27³ · 8⁶): at which "
+    "of them, and where in a vector, depends on the processor; right at every other up to 2^20.",
     witness='{"settings":{"num_heads":1,"num_buckets":17,"max_distance":27,"bidirectional":false},"key_length":37,'
     '"extra":{"reach":18,"start":0}}',
 )
