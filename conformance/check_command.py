@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from relpos.conformance import console
 from relpos.conformance.certificate import certificate, dumps
 from relpos.conformance.deviations import read_deviations
@@ -90,6 +92,9 @@ def _request(options: argparse.Namespace) -> Request:
         raise UsageError("--case repeats one input of one law: add --law, as the failure printed it.")
     if options.case is not None:
         Plan.from_json(options.case)
+    if options.json is not None and str(options.json) != "-":
+        _check_writable(options.json)
+    check_device(options.device)
     if not options.patience > 0:
         raise UsageError(f"--patience must be a positive number of seconds, got {options.patience:g}.")
     if options.scheme is not None:
@@ -110,10 +115,30 @@ def _request(options: argparse.Namespace) -> Request:
     )
 
 
+def check_device(name: str) -> None:
+    """UsageError where there is no such device here: what is asked of the machine is no fault of the implementation."""
+    try:
+        torch.zeros(1, device=name)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise UsageError(f"--device must be a device on which PyTorch makes tensors here, such as cpu, got {name!r}.") from None
+
+
+def _check_writable(path: Path) -> None:
+    """UsageError before anything is judged, where the certificate could not be kept afterwards."""
+    there = path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UsageError(f"--json must be a file that can be written, got {path} ({error.strerror}).") from None
+    if not there:
+        path.unlink()
+
+
 def _write(path: Path, text: str) -> None:
     """After the verdict has been shown: what cannot be written must not take it away."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--json: the certificate could not be written to {path} ({error.strerror}).") from None

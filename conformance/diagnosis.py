@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,9 @@ def diagnose(subject: Subject) -> Diagnosis:
     if all(_same(subject, given, given, got) for given, got in cases):
         where = "where it answers on the fixed battery" if raised else "on the fixed battery"
         return Diagnosis(
-            hint=f"{where} it equals the definition: the failure needs the input shown with it", equal=True, beside=raised
+            hint=f"no known mistake matches; {where} it is right, and wrong on inputs like the one shown",
+            equal=True,
+            beside=raised,
         )
     known = [f for f in faults(subject.scheme) if isinstance(f, Fault) and subject.level in f.levels]
     like = tuple(f.says for f in known if _explains(subject, (f,), cases))
@@ -169,11 +172,17 @@ def _first(subject: Subject, cases: Cases) -> str:
             wrong = np.argwhere(comparison.units > comparison.allowed)
             if comparison.name in ("bias", "logits"):
                 i, j = list(given.query_positions.row(0)), list(given.key_positions.row(0))
-                distances = sorted({grids.apart(i[c[-2]], j[c[-1]]) for c in wrong}, key=lambda d: np.abs(d).sum())
-                return f"it differs first at distance i − j = {distances[0]}"
+                apart = {grids.apart(i[c[-2]], j[c[-1]]) for c in wrong}
+                first = min(apart, key=lambda d: (isinstance(d, str), 0 if isinstance(d, str) else np.abs(d).sum()))
+                return f"it differs first at {_distance(first)}"
             where = ", ".join(f"{axis} {n}" for axis, n in zip(comparison.axes, wrong[0], strict=True))
             return f"it differs first at {where}"
     return "it differs"
+
+
+def _distance(apart: Any) -> str:
+    without = {"both": "two tokens", "query": "a query", "key": "a key"}
+    return f"{without[apart]} without a position" if isinstance(apart, str) else f"distance i − j = {apart}"
 
 
 def size(given: Inputs) -> int:

@@ -17,5 +17,5 @@ class Raised(Exception):
     """The implementation raised something that is not a refusal."""
 
     def __init__(self, original: BaseException) -> None:
-        super().__init__(f"{type(original).__name__}: {original}")
+        super().__init__(f"{type(original).__name__}: {str(original).rstrip('.')}")
         self.original = original

@@ -1,5 +1,6 @@
 """One history: steps on one instance, each answer judged against a fresh instance with the same parameters."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from relpos.conformance.history_answers import gradients, values
 from relpos.conformance.history_calls import Answered, answered
 from relpos.conformance.history_steps import BESIDE, OVERWRITE, UPDATES, Step, checked, plan_of, told
 from relpos.conformance.judge import LawFailure, demand
-from relpos.conformance.loading import reload
+from relpos.conformance.loading import compiles, reload
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded, torch_dtype
 from relpos.conformance.reading import to_numpy
@@ -29,7 +30,8 @@ class History:
 
     def __init__(self, subject: Subject, plan: Plan) -> None:
         # What a module keeps for all its instances must not come from another history.
-        again = reload(subject.spec, subject.target)
+        self._compiles = compiles(subject.target)
+        again = None if self._compiles else reload(subject.spec, subject.target)
         self.subject = subject if again is None else subject.but(target=again)
         self.base, self.largest = plan.but(extra={}), 0.0
         self.steps: tuple[Step, ...] = ()
@@ -111,12 +113,17 @@ class History:
             return None
         return Instance(self.subject if again is None else self.subject.but(target=again), given)
 
+    def _answered(self, fresh: Instance, given: Inputs, step: Step) -> Answered:
+        """What a fresh instance answers; one that compiles itself does so uncompiled, which is the same and not slower."""
+        with torch.compiler.set_stance("force_eager") if self._compiles else nullcontext():
+            return answered(fresh, given, step)
+
     def _declined(self, error: Exception, given: Inputs, step: Step) -> None:
         """What a fresh instance declines as well is no matter of history."""
         try:
             fresh = self._fresh(given)
             if fresh is not None:
-                answered(fresh, given, step)
+                self._answered(fresh, given, step)
         except DECLINED:
             fresh = None
         if fresh is not None:
@@ -154,7 +161,7 @@ class History:
         """What a fresh instance answers; where none can be had, what the same call was answered before."""
         fresh = self._fresh(given)
         if fresh is not None:
-            return answered(fresh, given, like)
+            return self._answered(fresh, given, like)
         if "under" in like:
             return None
         return next((a for plan, updates, a in self._answers if plan == given.plan and updates == self._updates), None)

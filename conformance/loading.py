@@ -10,6 +10,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from io import StringIO
 from pathlib import Path
+from traceback import extract_tb
 from types import CodeType, ModuleType
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -17,6 +18,7 @@ from warnings import catch_warnings, simplefilter
 from relpos.conformance.errors import AdapterError, UsageError
 
 ENTRY_POINTS = "relpos.implementations"
+COMPILES = (b"torch.compile", b"import compile", b"torch._dynamo")
 FORM = "write module:name or path/to/file.py:name"
 
 
@@ -45,6 +47,15 @@ def reload(spec: str, target: Any) -> Any:
         return None
 
 
+def compiles(target: Any) -> bool:
+    """Whether the file that a target is from compiles with torch.compile, whose results live as long as its code does.
+
+    Two copies of such a module share them, and the second finds the first one's globals missing.
+    """
+    file = getattr(sys.modules.get(getattr(target, "__module__", "")), "__file__", None)
+    return file is not None and Path(file).is_file() and any(word in Path(file).read_bytes() for word in COMPILES)
+
+
 @contextmanager
 def _silence() -> Iterator[None]:
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()), catch_warnings():
@@ -54,7 +65,7 @@ def _silence() -> Iterator[None]:
 
 def _from_file(place: str) -> ModuleType:
     path = Path(place).resolve()
-    if not path.exists():
+    if not path.is_file():
         raise UsageError(f"--impl: there is no file {place} (looked in {Path.cwd()}). Give the path from where you stand.")
     name = path.stem
     folder = str(path.parent)
@@ -63,7 +74,7 @@ def _from_file(place: str) -> ModuleType:
     try:
         return _execute(path, name, register=True)
     except (Exception, SystemExit) as error:
-        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}.") from error
+        raise _not_imported(place, error) from error
 
 
 def _execute(path: Path, name: str, *, register: bool) -> ModuleType:
@@ -90,6 +101,18 @@ def _code(path: Path, written_ns: int) -> CodeType:
     return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
+def _not_imported(place: str, error: BaseException) -> AdapterError:
+    """With the line of the user's own file at which it stopped, where there is one."""
+    own = [frame for frame in extract_tb(error.__traceback__) if "relpos/conformance" not in Path(frame.filename).as_posix()]
+    at = [frame for frame in own if Path(frame.filename).is_file() and "importlib" not in frame.filename]
+    where = f" (line {at[-1].lineno} of {Path(at[-1].filename).name})" if at else ""
+    if isinstance(error, SystemExit):
+        return AdapterError(
+            f"{place} ends the process while it is imported{where}; put what it runs under __name__ == '__main__'."
+        )
+    return AdapterError(f"{place} could not be imported: {type(error).__name__}: {str(error).rstrip('.')}{where}.")
+
+
 def _restore(name: str, before: ModuleType | None) -> None:
     if before is None:
         sys.modules.pop(name, None)
@@ -109,9 +132,9 @@ def _from_package(place: str) -> ModuleType:
                 f"--impl: no module called {place!r} can be imported here. Install it (--with 'your-package'), "
                 f"give a file (path/to/file.py:name), or run python -m relpos check in your own environment."
             ) from None
-        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}.") from error
+        raise _not_imported(place, error) from error
     except (Exception, SystemExit) as error:
-        raise AdapterError(f"{place} could not be imported: {type(error).__name__}: {error}.") from error
+        raise _not_imported(place, error) from error
 
 
 def _attribute(module: ModuleType, name: str, spec: str) -> Any:

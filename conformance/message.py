@@ -17,6 +17,7 @@ ROWS, COLUMNS = 5, 4
 WIDTH, MARGINS = 80, 7  # of a line, and what is neither label nor number in it
 HOPELESS = 1e6  # units; beyond it the number only says how small the bound is
 MARK = "◄"
+DIGITS = (3, 5, 7, 9)  # of a number in a table
 
 # Claims that a command line can repeat.
 SAID = (
@@ -121,14 +122,15 @@ def _matrix(c: Comparison) -> list[str]:
     got, want = c.got[tuple(lead)], c.expected[tuple(lead)]
     rows, columns = _window(row, ROWS, got.shape[0]), _window(column, COLUMNS, got.shape[1])
     label = max(len(c.axes[-2]), *(len(_row(c, a)) for a in rows))
-    cell = 1 + max(len(_short(x[a, b])) for x in (got, want) for a in rows for b in columns)
+    digits = _telling(got[row, column], want[row, column])
+    shown = {(n, a, b): _short(x[a, b], digits) for n, x in enumerate((got, want)) for a in rows for b in columns}
+    cell = 1 + max(map(len, shown.values()))
     columns = _window(column, min(COLUMNS, max((WIDTH - label - MARGINS) // (2 * cell), 1)), got.shape[1])
     span = f"{c.axes[-1]} {columns[0]}" + (f"…{columns[-1]}" if len(columns) > 1 else "")
     width = max(cell * len(columns), len(f"got, {span}"))
     lines = [f"  {c.axes[-2]:>{label}}  {'got, ' + span:<{width}}  expected"]
     for a in rows:
-        left_text = "".join(f"{_short(got[a, b]):>{cell}}" for b in columns)
-        right_text = "".join(f"{_short(want[a, b]):>{cell}}" for b in columns)
+        left_text, right_text = ("".join(f"{shown[n, a, b]:>{cell}}" for b in columns) for n in (0, 1))
         lines.append(f"  {_row(c, a):>{label}} {left_text:<{width}}  {right_text}{' ' + MARK if a == row else ''}")
     return lines
 
@@ -169,8 +171,13 @@ def _number(value: float) -> str:
     return f"{value + 0.0:.6g}"  # + 0.0: no one asks for −0
 
 
-def _short(value: float) -> str:
-    return f"{value + 0.0:.3g}"
+def _short(value: float, digits: int) -> str:
+    return f"{value + 0.0:.{digits}g}"
+
+
+def _telling(got: float, want: float) -> int:
+    """The fewest digits that tell the worst cell from what it should be."""
+    return next((n for n in DIGITS if _short(got, n) != _short(want, n)), DIGITS[-1])
 
 
 def _beyond(c: Comparison) -> str:

@@ -81,6 +81,9 @@ class Plan:
         known = [f.name for f in fields(cls)]
         if unknown := [name for name in said if name not in known]:
             raise UsageError(f"{PRINTED}, got {text!r}. No input has `{unknown[0]}`; it may have {', '.join(known)}.")
+        for name in ("settings", "extra"):
+            if not isinstance(said.get(name, {}), dict):
+                raise UsageError(f"{PRINTED}, got {text!r}. `{name}` must be an object in braces.")
         for one in fields(cls):
             if type(one.default) is int and type(said.get(one.name, 0)) is not int:
                 raise UsageError(f"{PRINTED}, got {text!r}. `{one.name}` must be a whole number.")

@@ -28,6 +28,12 @@ def as_tensor(result: Any, spec: str) -> torch.Tensor:
     """Whatever came back as a floating torch tensor."""
     if not isinstance(result, torch.Tensor):
         result = _foreign(result, spec)
+    if result.is_meta:
+        raise AdapterError(
+            f"{spec} returned a tensor on the meta device, which holds no numbers; return one that was computed."
+        )
+    if result.layout is not torch.strided:
+        raise AdapterError(f"{spec} returned a sparse tensor ({result.layout}); return it dense, result.to_dense().")
     if not result.is_floating_point():
         if result.is_complex() or result.dtype is torch.bool:
             raise AdapterError(f"{spec} returned {result.dtype}; expected a real floating-point array.")

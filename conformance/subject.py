@@ -158,7 +158,11 @@ def plug_in(
     """Make a subject of a function, class, module, decoder or score_mod; AdapterError if it cannot be one."""
     if not callable(target) and not hasattr(target, "step"):
         raise AdapterError(f"{spec} is a {type(target).__name__}, not something that can be called.")
+    if inspect.isclass(target) and not {"forward", "step", "__call__"} & set(dir(target)):
+        raise AdapterError(f"{spec} is a class that cannot be called: it needs `forward`, `__call__` or `step(q, k, v)`.")
     own = getattr(target, "__relpos__", {})
+    if not isinstance(own, Mapping):
+        raise AdapterError(f"{spec}: `__relpos__` must be a dict of claims, got {own!r}; such as {{'scheme': 'alibi'}}.")
     check_scheme(spec, own.get("scheme"), scheme, (claims or {}).get("scheme"))
     try:
         card = Card.of({**own, **({"scheme": scheme} if scheme else {})}).with_claims(claims or {})
@@ -211,7 +215,13 @@ def _read(target: Any, kind: Kind, card: Card, cls: type[Any], spec: str) -> tup
     is_class = inspect.isclass(target)
     built = read_asks(target, card, cls, what=f"{spec} (constructor)") if is_class else None
     method = target.step if kind == "decoder" else getattr(target, "forward", None) or target.__call__
-    return built, read_asks(_without_self(method) if is_class else method, card, cls, what=f"{spec} (call)")
+    called = read_asks(_without_self(method) if is_class else method, card, cls, what=f"{spec} (call)")
+    if kind == "decoder" and (missing := [name for name in "qkv" if name not in called.ours]):
+        lacks = f"`step` does not take {' and '.join(missing)}"
+        raise AdapterError(
+            f"{spec}: {lacks}; write step(q, k, v), the new tokens alone, or rename with --claim rename=theirs:q."
+        )
+    return built, called
 
 
 def _without_self(method: Callable[..., Any]) -> Callable[..., Any]:

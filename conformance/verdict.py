@@ -10,7 +10,7 @@ from relpos.conformance.diagnosis import Diagnosis, diagnose
 from relpos.conformance.errors import AdapterError
 from relpos.conformance.laws.base import Law
 from relpos.conformance.profiles import PROFILES, Profile
-from relpos.conformance.runner import ACCEPTED, FAIL, PASS, LawResult, run_law
+from relpos.conformance.runner import ACCEPTED, FAIL, PASS, LawResult, replay, run_law
 from relpos.conformance.settings import alternatives, legal, sized
 from relpos.conformance.smoke import smoke
 from relpos.conformance.subject import Subject
@@ -66,6 +66,7 @@ class Verdict:
         return EXIT_CODES[self.word]
 
 
+Failures = tuple[LawResult, ...]
 Progress = Callable[[Law, LawResult | None], None]
 
 
@@ -113,25 +114,26 @@ def assumptions(subject: Subject) -> tuple[str, ...]:
 def explained(verdict: Verdict) -> Verdict:
     """The verdict with what else would fit: settings, claims, named mistakes."""
     subject, found = verdict.subject, diagnose(verdict.subject)
-    elsewhere = tuple(_passing_settings(subject))
-    if found.equal and not elsewhere and (only := _only_at(subject)):
+    failures = verdict.failures
+    elsewhere = tuple(_passing_settings(subject, failures))
+    if found.equal and not elsewhere and (only := _only_at(subject, failures)):
         said = " ".join(f"--set {one}" for one in only)
         hint = f"every law passes at {' and '.join(only)}, and not at other values; if it is made for these alone, say {said}"
         found = replace(found, hint=hint)
-    return replace(verdict, elsewhere=elsewhere, passes_if=tuple(_passing_claims(subject)), diagnosis=found)
+    return replace(verdict, elsewhere=elsewhere, passes_if=tuple(_passing_claims(subject, failures)), diagnosis=found)
 
 
-def _only_at(subject: Subject) -> list[str]:
+def _only_at(subject: Subject, failures: Failures) -> list[str]:
     """The usual values of numbers that vary, if they are all that the implementation is right at."""
     drawn = [name for name in subject.free if name in getattr(subject.cls, "draws", {})]
     usual = {name: value for name, value in sized(subject.cls, subject.fixed).items() if name in drawn}
     usual |= {f.name: f.default for f in fields(subject.cls) if f.name in drawn and f.name not in usual}
-    if not usual or not _all_pass(subject.but(given={**subject.given, **usual})):
+    if not usual or not _all_pass(subject.but(given={**subject.given, **usual}), failures):
         return []
     return [f"{name}={value}" for name, value in usual.items()]
 
 
-def _passing_settings(subject: Subject) -> list[str]:
+def _passing_settings(subject: Subject, failures: Failures) -> list[str]:
     """Named settings, alone or else in pairs, under which every law passes."""
     told = {*subject.free, *subject.fixed}  # a setting that was given is not open
     singles = [(n, v) for n, v in alternatives(subject.cls, subject.fixed) if n not in told]
@@ -141,14 +143,14 @@ def _passing_settings(subject: Subject) -> list[str]:
             given = {**subject.given, **dict(choice)}
             distinct = len({n for n, _ in choice}) == size
             meant = distinct and legal(subject.cls, sized(subject.cls, {**subject.card.settings, **given}))
-            if meant and _all_pass(subject.but(given=given)):
+            if meant and _all_pass(subject.but(given=given), failures):
                 found.append(" ".join(f"{n}={v}" for n, v in choice))
         if found:
             return found
     return []
 
 
-def _passing_claims(subject: Subject) -> list[str]:
+def _passing_claims(subject: Subject, failures: Failures) -> list[str]:
     """Other readings of the adapter under which every law passes; never a pass by themselves."""
     tries: list[tuple[str, Any]] = []
     if {"q", "x"} & subject.asks:
@@ -159,17 +161,28 @@ def _passing_claims(subject: Subject) -> list[str]:
         tries.append(("softmax", "causal"))
     if subject.level == "attention" and subject.positions == "contiguous":
         tries += [("corner", kind) for kind in ("bottom-right", "top-left") if kind != subject.card.corner]
-    return [f"{n}={v}" for n, v in tries if _all_pass(subject.but(card=subject.card.with_claims({n: v})))]
+    return [f"{n}={v}" for n, v in tries if _all_pass(subject.but(card=subject.card.with_claims({n: v})), failures)]
 
 
-def _all_pass(subject: Subject) -> bool:
-    """Every law at the smoke profile, then at the quick one: cheap to refuse, not easy to pass."""
+def _all_pass(subject: Subject, failures: Failures) -> bool:
+    """Every law at the smoke profile, then at the quick one, then what failed: cheap to refuse, not easy to pass."""
     try:
         subject = smoke(subject)
         for profile in (PROFILES["smoke"], PROFILES["quick"]):
             results = (run_law(law, subject, profile) for law in profile.laws())
             if any(r.verdict == FAIL for r in results):
                 return False
+        return all(_holds_now(subject, result) for result in failures)
     except (AdapterError, ValueError):
         return False
-    return True
+
+
+def _holds_now(subject: Subject, result: LawResult) -> bool:
+    """Whether the input on which a law failed passes it as the subject is read now; not where the law no longer applies."""
+    law, failure = result.law, result.failure
+    if failure is None or "witness" in failure.facts:
+        return True  # it is no input that can be tried again here: what ended or held up the process
+    if law.applies(subject) or law.claimed(subject):
+        return False
+    plan = failure.plan.but(settings={**failure.plan.settings, **subject.fixed})
+    return replay(law, subject, plan).verdict != FAIL

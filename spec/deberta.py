@@ -55,7 +55,7 @@ class DeBERTa:
     terms          "both", "c2p" or "p2c": the position terms there are
     indices        "code": p2c at δ(i, j), as released checkpoints need it. "paper": at δ(j, i)
     version        "v1": clipped distances. "v2": logarithmic buckets (v2 and v3; their code without buckets is "v1")
-    num_buckets    N, v2 only. None: half of max_distance, 256 of 512 in the releases
+    num_buckets    N, v2 only. None: max_distance // 2, and 2 at least, 256 of 512 in the releases
     clamp          v2 only. True: r is cut to ±(M − 1) before, as the authors' repository does now; False: their release of
                    2021 and Hugging Face. They differ for keys M or more after the query (for an odd N also before it)
     share_att_key  True: the tables are rel_embeddings (after any layer norm), projected as keys and queries are, with the

@@ -180,15 +180,16 @@ class TransformerXL:
     def angle_error(
         self, params: dict, q: np.ndarray, k: np.ndarray, query_positions: Positions, key_positions: Positions, *, scale: float
     ) -> np.ndarray:
-        """What a rounded angle moves, shape [H, Lq, Lk]: (|q| + |v|) · |W| · |δθ|·(2 + |ln θ|) · scale.
+        """What a rounded angle moves, shape [H, Lq, Lk]: (|q| + |v|) · |W| · (1 + |δθ|·(2 + |ln θ|)) · scale.
 
         The slope of sine and cosine is 1 at most; δθ is one product, and θ = 10000^x amplifies the rounding of x by |ln θ|.
+        The 1 is for waves that come of others, as sin i cos j − cos i sin j does: they are rounded as what they come of.
         """
         if self.variant == "learned":
             return np.zeros((len(q), len(query_positions), len(key_positions)))
         only = {name: np.abs(params[name]) * (name in ("pos_bias_v", "w_pos")) for name in params}
         θ = self.frequencies()
-        error = lambda δ: self.waves(*2 * [np.abs(δ * θ) * (2 + np.abs(np.log(θ)))])  # noqa: E731
+        error = lambda δ: self.waves(*2 * [1 + np.abs(δ * θ) * (2 + np.abs(np.log(θ)))])  # noqa: E731
         size = _terms(self, only, np.abs(q), np.abs(k), (query_positions, key_positions), abs(scale), error)
         return np.where(np.isinf(size), 0.0, size)
 

@@ -74,6 +74,19 @@ COMPLAINTS = [
         check("press", "--law", "L1", "--case", "nonsense"),
         "wrong usage: --case must be the JSON that a failure printed, got 'nonsense'",
     ),
+    (
+        check("press", "--law", "L1", "--case", '{"settings":7}'),
+        "wrong usage: --case must be the JSON that a failure printed, got '{\"settings\":7}'. `settings` must be an object",
+    ),
+    (
+        check("press", "--device", "nowhere"),
+        "wrong usage: --device must be a device on which PyTorch makes tensors here, such as cpu, got 'nowhere'.",
+    ),
+    (
+        check("press", "--json", f"{FILE}/x.json"),
+        f"wrong usage: --json must be a file that can be written, got {FILE}/x.json (File exists).",
+    ),
+    (check("press", "--json", "."), "wrong usage: --json must be a file that can be written, got . (Is a directory)."),
     (check("press", "--with", "my-package"), "wrong usage: --with installs into a separate environment, which nox makes"),
     (("check", f"{FILE}", *ALIBI), f"wrong usage: --impl: write module:name or path/to/file.py:name, got '{FILE}'. Say which "),
     (
@@ -110,7 +123,7 @@ def test_what_makes_no_sense_is_answered_in_words(relpos, words, says):
     ("text", "says"),
     [
         ("import nothing_of_this_name", "ModuleNotFoundError"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("x = 1\n1 / 0", "ZeroDivisionError: division by zero (line 2 of broken.py)."),
         ("def f(:", "SyntaxError"),
     ],
 )
@@ -128,6 +141,23 @@ def test_a_module_that_cannot_be_imported_shows_its_own_error(relpos, stand, tex
             "broken.py:f is an async function; the judge does not await",
         ),
         ("def f(num_heads, query_length, key_length): pass", "broken.py:f returned None: is a `return` missing?"),
+        ("class f: pass", "broken.py:f is a class that cannot be called: it needs `forward`, `__call__` or `step(q, k, v)`."),
+        (
+            "class f:\n    def step(self, q): return q",
+            "broken.py:f: `step` does not take k and v; write step(q, k, v), the new tokens alone",
+        ),
+        (
+            "def f(num_heads, query_length, key_length): return 0\nf.__relpos__ = 7",
+            "broken.py:f: `__relpos__` must be a dict of claims, got 7;",
+        ),
+        (
+            "import torch\ndef f(num_heads, query_length, key_length):\n    return torch.zeros(1, device='meta')",
+            "broken.py:f returned a tensor on the meta device, which holds no numbers",
+        ),
+        (
+            "import torch\ndef f(num_heads, query_length, key_length):\n    return torch.zeros(2, 3).to_sparse()",
+            "broken.py:f returned a sparse tensor (torch.sparse_coo); return it dense",
+        ),
     ],
 )
 def test_a_function_that_gives_nothing_to_judge_is_told_why(relpos, stand, line, says):

@@ -7,8 +7,12 @@ import pytest
 import torch
 
 from golden_files import load
+from judging import failing, plugged
 from modules_by_definition import expected, module, tokens
+from relpos.conformance.laws import law
+from relpos.conformance.plan import Plan
 from relpos.conformance.profiles import profile
+from relpos.conformance.runner import PASS, replay
 from relpos.impls import music_transformer, transformer_xl
 from relpos.impls._skew import aligned, skewed, spread, unskewed
 from relpos.spec.attention import attention, logits
@@ -166,3 +170,31 @@ def test_a_table_is_only_as_long_as_it_must_be():
         music_transformer.attention_skew(settings, params, q, k, v),
         music_transformer.attention_skew(replace(settings, max_distance=5), short, q, k, v),
     )
+
+
+def angle_sums(q, k, query_positions, key_positions, pos_bias_u, pos_bias_v, w_pos, settings):
+    """sin(i − j) as sin i cos j − cos i sin j, which leaves 10⁻¹⁸ where the definition has 0."""
+    H, D = pos_bias_u.shape
+    θ = 10000.0 ** (-torch.arange(0, settings.width(), 2, dtype=torch.float64) / settings.width())
+    i, j = query_positions.double()[:, None] * θ, key_positions.double()[:, None] * θ
+    sines, cosines = torch.einsum("bhid,hde->bhie", q + pos_bias_v[:, None], w_pos.view(H, D, -1)).double().chunk(2, dim=-1)
+    asked = torch.cat((sines * i.sin() + cosines * i.cos(), cosines * i.sin() - sines * i.cos()), -1)
+    term = (asked @ torch.cat((j.cos(), j.sin()), -1).T).to(q.dtype)
+    return ((q + pos_bias_u[:, None]) @ k.transpose(-1, -2) + term) * D**-0.5
+
+
+def test_waves_of_a_distance_may_come_of_waves_of_positions():
+    plain = {
+        "variant": "transformer_xl",
+        "clamp_len": None,
+        "memory_length": None,
+        "segment_length": None,
+        "same_length": False,
+    }
+    subject = plugged(angle_sums, "transformer_xl", given=plain, level="logits")
+    one = {"num_heads": 1, "head_dim": 2, **plain}
+    at = {"query_positions": (1, 4), "key_positions": (1, 3), "query_length": 2, "key_length": 2}
+    for content in ("normal", "one_hot"):
+        for seed in range(20):
+            assert replay(law("L2"), subject, Plan(settings=one, content=content, seed=seed, **at)).verdict == PASS
+    assert not failing(subject, "L1", "L2")

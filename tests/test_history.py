@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import strangers_compiled
 from judging import failing, plugged
 from relpos.conformance.history_steps import told
 from relpos.conformance.laws import law
@@ -83,3 +84,12 @@ def test_a_history_is_repeated_from_its_json():
     result = replay(law("L4"), plugged(culprits.Kept), Plan.from_json(plan.to_json()))
     assert result.verdict == FAIL
     assert result.reason.endswith("the answer is still that of call 1")
+
+
+@pytest.mark.parametrize("target", strangers_compiled.RIGHT, ids=lambda target: target.__name__)
+def test_what_compiles_itself_is_held_against_itself_uncompiled(target):
+    assert not failing(plugged(target), "L4")
+
+
+def test_what_compiles_itself_remembers_no_more_than_others_may():
+    assert failing(plugged(strangers_compiled.kept_by_length), "L4") == {"L4"}

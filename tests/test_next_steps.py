@@ -7,9 +7,13 @@ import torch
 
 from judging import complaint, plugged
 from relpos.conformance.diagnosis import Diagnosis
+from relpos.conformance.laws import law
 from relpos.conformance.message import diagnosis_lines
 from relpos.conformance.profiles import profile
-from relpos.conformance.verdict import UNDECIDED, judge
+from relpos.conformance.verdict import DOES_NOT, UNDECIDED, judge
+from relpos.impls import beit
+from relpos.impls.card import implements
+from relpos.spec.beit import BEiT
 from test_messages import CULPRITS, written
 
 
@@ -117,3 +121,30 @@ def test_what_passes_under_a_claim_needs_no_other_guess():
     assert diagnosis_lines(Diagnosis(hint="no known mistake matches"), (), ("softmax=causal",), "t5") == [
         "Every law passes if --claim softmax=causal; it is not a pass until you say so."
     ]
+
+
+@implements("none", softmax="any")
+def tiles_of_48(q, k, v):
+    """One key past the last whole tile is lost, which no few inputs show."""
+    kept = k.shape[2] - (k.shape[2] % 48 == 1 and k.shape[2] > 1)
+    return (q @ k[:, :, :kept].transpose(-1, -2) * q.shape[-1] ** -0.5).softmax(-1) @ v[:, :, :kept]
+
+
+def test_nothing_passes_under_another_reading_unless_what_failed_does():
+    """A law that no longer applies, or an input that is not tried again, would make a way out of every failure."""
+    subject = plugged(tiles_of_48)
+    verdict = judge(subject, profile("smoke"), only=[law("L25")])
+    assert verdict.word == DOES_NOT and not verdict.passes_if and not verdict.elsewhere
+    assert "every law passes" not in " ".join(diagnosis_lines(verdict.diagnosis, (), (), "none"))
+
+
+def two_tokens_exchanged(table, query_positions, key_positions, window_size):
+    """BEiT's bias with the class token's row as a query and as a key exchanged."""
+    table = table[[*range(len(table) - 3), -2, -3, -1]]
+    return beit.bias(BEiT(num_heads=table.shape[1], window_size=window_size), table, query_positions, key_positions)
+
+
+def test_where_tokens_without_a_position_differ_is_told_in_words():
+    verdict = judge(plugged(two_tokens_exchanged, "beit", given={"sign": "query_minus_key"}), profile("smoke"))
+    assert verdict.word == DOES_NOT
+    assert "it differs first at a key without a position" in verdict.diagnosis.hint

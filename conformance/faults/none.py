@@ -36,6 +36,12 @@ def empty_row_nan(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return _score(q, k).masked_fill(~mask, -torch.inf).softmax(-1) @ v
 
 
+def finite_mask(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """A mask of −10⁴, as half precision needs it; a row that sees nothing is erased."""
+    weights = _score(q, k).masked_fill(~mask, -1e4).softmax(-1)
+    return (weights @ v).masked_fill(~mask.any(-1, keepdim=True), 0.0)
+
+
 def empty_row_gradient_nan(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """The NaN of an empty row is erased, but 0 · NaN comes back in the gradient."""
     return empty_row_nan(q, k, v, mask).masked_fill(~mask.any(-1, keepdim=True), 0.0)
@@ -64,6 +70,12 @@ def head_for_length(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def whole_tiles(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Keys beyond the last whole tile of 32 are forgotten."""
     kept = max(k.shape[2] // TILE * TILE, min(k.shape[2], TILE))
+    return _score(q, k[:, :, :kept]).softmax(-1) @ v[:, :, :kept]
+
+
+def tiles_of_48(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """One key past the last whole tile of 48 is forgotten."""
+    kept = k.shape[2] - (k.shape[2] % 48 == 1 and k.shape[2] > 1)
     return _score(q, k[:, :, :kept]).softmax(-1) @ v[:, :, :kept]
 
 
@@ -171,7 +183,9 @@ FAULTS = (
         claims=LAST),
     Planted("poisoned-values", "NaN of hidden values in the output", "L8", poisoned_values, cases=("B137",),
         claims=LAST | {"masked_nan": True}),
+    Planted("finite-mask", "a mask of −10⁴, above what may be seen", "L8", finite_mask, claims=LAST),
     Planted("whole-tiles", "keys beyond the last whole tile forgotten", "L25", whole_tiles),
+    Planted("tiles-of-48", "one key past tiles of 48 forgotten", "L25", tiles_of_48),
     Planted("tail-seen", "masks read for the first tiles of keys only", "L25", tail_seen),
     Planted("late-keys-untrained", "no gradient for keys beyond the first tiles", "L20", late_keys_untrained),
     Planted("late-queries-untrained", "no gradient for queries beyond the first tiles", "L20", late_queries_untrained),

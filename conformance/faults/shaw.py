@@ -29,6 +29,11 @@ def _with_row(row: Callable[[Shaw, int, int], int]) -> Callable[[Shaw], Wrong]:
     return wrong
 
 
+def _narrow_row(s: Shaw, i: int, j: int) -> int:
+    """A distance that wraps at 2^15, between positions that do not."""
+    return s.row(0, (j - i + 2**15) % 2**16 - 2**15)
+
+
 def _clip(d: int, most: int) -> int:
     return min(max(d, -most), most)
 
@@ -200,6 +205,7 @@ FAULTS = (
     Fault("keys-asked", "the key's content in place of the query's", "L1", _logits(_keys_asked), settings=SEPARATE),
     Fault("keys-asked-as-well", "the key's content asked as well as the query's", "L1", _logits(_keys_asked_as_well),
         settings=SEPARATE),
+    Fault("int16-distances", "distances that wrap at 2^15", "L19", _with_row(_narrow_row), cases=("B144",)),
     Fault("clip-lopsided", "a clip of K before and K − 1 after", "L1",
         _with_row(lambda s, i, j: min(s.row(i, j), max(2 * s.max_distance - 1, 0)))),
     Fault("skewed", "a skew's rubbish above the diagonal", "L11", _logits(_skewed), settings=SEPARATE),

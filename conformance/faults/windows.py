@@ -58,8 +58,8 @@ def read(lookup: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     return bias
 
 
-def _coarse(table: Tensor, rows: Tensor) -> Tensor:
-    return table[rows.to(torch.bfloat16).long().clamp(max=len(table) - 1)]
+def _coarse(dtype: torch.dtype) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda table, rows: table[rows.to(dtype).long().clamp(max=len(table) - 1)]
 
 
 def module(lookup: Callable[[nn.Module, tuple[int, ...]], Tensor]) -> type[nn.Module]:
@@ -191,7 +191,8 @@ def of_windows(settings: Mapping[str, Any]) -> tuple[Fault | Planted, ...]:
         Fault("first-head", "the first head's numbers for all", "L1",
             given=_table(lambda t: np.repeat(t[:, :1], t.shape[1], 1))),
         Fault("heads-shifted", "every head with its neighbour's numbers", "L1", given=_table(lambda t: np.roll(t, 1, axis=1))),
-        Planted("rows-in-bfloat16", "rows that are kept in bfloat16", "L13", read(_coarse), ("B068",)),
+        Planted("rows-in-bfloat16", "rows that are kept in bfloat16", "L13", read(_coarse(torch.bfloat16)), ("B068",)),
+        Planted("rows-in-half", "rows that are kept in float16", "L13", read(_coarse(torch.float16))),
         Planted("rows-in-float", "rows that are no whole numbers, a crash", "L13", read(lambda table, r: table[r.float()]),
             ("B068",)),
         Planted("index-outside-state", "rows in a buffer that is not saved", "L23", IndexOutsideState, ("B066",), settings),

@@ -1,11 +1,13 @@
 """L8: empty rows are zero and poison stays behind the mask."""
 
+from math import sqrt
+
 import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import answer, definition, prepared
 from relpos.conformance.calling import Instance
-from relpos.conformance.expected import AXES, visible
+from relpos.conformance.expected import AXES, scale_of, visible
 from relpos.conformance.gradients import backward, float_names
 from relpos.conformance.judge import LawFailure, bound_of, compare_within, demand
 from relpos.conformance.laws.base import Law
@@ -16,18 +18,21 @@ from relpos.conformance.strategies import plans
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import POISON_FRACTION, C
 
+WIDE = ("float64", "float32")
+LOW = 100_000.0  # beyond −65504, the least number of float16
+SMALLEST = 1 / 1024  # of a scale
 MASKS = ("empty", "padding", "random")
 
 
 def check(subject: Subject, plan: Plan) -> float:
-    """Empty rows give 0 with finite gradients; huge or, where claimed, NaN content of hidden keys changes nothing."""
+    """Empty rows give 0 with finite gradients; what hidden keys hold changes nothing, nor how low the others score."""
     given = prepared(subject, plan)
     out = answer(subject, given)["output"]
     _empty_rows(out, given)
     if subject.arrays == "torch" and subject.card.gradient is not False and subject.kind != "decoder":
         _finite_gradients(subject, given)
     poisons = ("huge", "nan") if subject.card.masked_nan else ("huge",)
-    return max(_poisoned(subject, given, out, poison) for poison in poisons)
+    return max(_low(subject, given), *(_poisoned(subject, given, out, poison) for poison in poisons))
 
 
 def _empty_rows(out: np.ndarray, given: Inputs) -> None:
@@ -62,6 +67,21 @@ def _poisoned(subject: Subject, given: Inputs, out: np.ndarray, poison: str) -> 
     says = f"{'NaN' if poison == 'nan' else 'a huge finite value'} in keys that are hidden from every query changes the output"
     bound = 2 * bound_of(want, given.plan.dtype)
     return demand(compare_within(found, out, bound, name="output", allowed=C["output"], axes=AXES["output"]), says, given.plan)
+
+
+def _low(subject: Subject, given: Inputs) -> float:
+    """Content that scores far below the finite numbers that stand in for −∞ in half precision."""
+    if given.plan.dtype not in WIDE:
+        return 0.0
+    per_column = sqrt(LOW / (given.q.shape[-1] * max(abs(scale_of(given)), SMALLEST)))
+    q = np.full_like(given.q, per_column)
+    low = given.but(q=rounded(q, given.plan.dtype), k=rounded(np.full_like(given.k, -per_column), given.plan.dtype))
+    want, got = definition(subject, low)["output"], answer(subject, low)["output"]
+    says = f"hidden keys are seen where the others score {-LOW:,.0f}: the mask is a finite number"
+    bound = bound_of(want, given.plan.dtype)
+    return demand(
+        compare_within(got, want.value, bound, name="output", allowed=C["output"], axes=AXES["output"]), says, low.plan
+    )
 
 
 def _applies(subject: Subject) -> str | None:

@@ -73,9 +73,15 @@ def _pinned(subject: Subject) -> list[Plan]:
 
 
 def _applies(subject: Subject) -> str | None:
+    if _claimed(subject) is None or {"k", "v"} & subject.asks:
+        return None
+    return "it takes neither a shard of heads (`head_indices`) nor keys"
+
+
+def _claimed(subject: Subject) -> str | None:
     if "head_indices" in subject.asks or takes_groups(subject):
         return None
-    return "it takes neither a shard of heads (`head_indices`) nor fewer key heads"
+    return "no heads that share keys (--claim binds=num_kv_heads) and no shard of heads (`head_indices`)"
 
 
 LAW = Law(
@@ -87,6 +93,7 @@ LAW = Law(
     check=check,
     plans=_plans,
     applies=_applies,
+    claimed=_claimed,
     pinned=_pinned,
     share=0.4,
 )

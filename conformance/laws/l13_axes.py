@@ -19,6 +19,7 @@ from relpos.conformance.tolerance import units
 
 STEP = 1 / 16  # between rows of the ramp: every number is exact in 16 bits, powers of e to 250 rows stay within float32
 SLACK = 0.25  # of a row; numbers between rows are no row
+LARGE = (24, 24)  # a table of more rows than float16 has whole numbers
 WINDOWS = ((2, 3), (3, 2), (1, 4), (4, 1), (3, 3), (1, 1), (5, 7), (9, 9), (2, 1, 3))
 
 
@@ -124,7 +125,8 @@ def _pinned(subject: Subject) -> list[Plan]:
     part = subject.positions != "contiguous" or "grid" in subject.asks
     found = [_plan(subject, window, window) for window in _windows(subject)]
     smaller = [(w, tuple(max(1, n - 1) for n in w)) for w in _windows(subject)] if part else []
-    return found + [_plan(subject, window, shape) for window, shape in smaller if shape != window]
+    found += [_plan(subject, window, shape) for window, shape in smaller if shape != window]
+    return [*found, _plan(subject, LARGE, LARGE)] if "window_size" in subject.free else found
 
 
 def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:

@@ -17,10 +17,11 @@ AROUND = 2  # positions on either side, so that a wrap shows in distances too
 
 
 def check(subject: Subject, plan: Plan) -> float:
-    """Positions on both sides of such an end, against the definition."""
+    """Positions on both sides of such an end, or as far apart, against the definition."""
     given = prepared(subject, plan)
     found = comparisons(subject, given, answer(subject, given))
-    return max(demand(c, f"the {c.name} is wrong around position {plan.extra['end']}", plan) for c in found)
+    where = "at distances around" if plan.extra.get("way") == "apart" else "around position"
+    return max(demand(c, f"the {c.name} is wrong {where} {plan.extra['end']}", plan) for c in found)
 
 
 def ends(subject: Subject) -> list[int]:
@@ -36,7 +37,9 @@ def ends(subject: Subject) -> list[int]:
 def _pinned(subject: Subject) -> list[Plan]:
     base = smoke_plan(subject, batch=1, heads=2)
     dtype = next((d for d in ("float32", "float64") if d in subject.dtypes), base.dtype)
-    return [within_reach(subject, _around(subject, base.but(dtype=dtype), end)) for end in ends(subject)]
+    base = base.but(dtype=dtype)
+    found = [plan for end in ends(subject) for plan in (_around(subject, base, end), *_apart(subject, base, end))]
+    return [within_reach(subject, plan) for plan in found]
 
 
 def _around(subject: Subject, base: Plan, end: int) -> Plan:
@@ -46,6 +49,19 @@ def _around(subject: Subject, base: Plan, end: int) -> Plan:
     keys = tuple(range(end - AROUND, end - AROUND + base.key_length))
     start = 0 if subject.one_length else base.key_length - base.query_length
     return plan.but(query_positions=keys[start : start + base.query_length], key_positions=keys)
+
+
+def _apart(subject: Subject, base: Plan, end: int) -> list[Plan]:
+    """Keys as far from the queries, before them and, where those are seen, after them: a difference wraps as well."""
+    if base.query_positions is None or base.key_positions is None or subject.one_length or subject.together:
+        return []
+    far, near = tuple(range(end - AROUND, end - AROUND + base.query_length)), tuple(range(base.key_length))
+    extra = {"end": end, "way": "apart"}
+    before = base.but(query_positions=far, key_positions=near, extra=extra)
+    if base.causal:
+        return [before]
+    far, near = tuple(range(end - AROUND, end - AROUND + base.key_length)), near[: base.query_length]
+    return [before, base.but(query_positions=near, key_positions=far, extra=extra)]
 
 
 def _applies(subject: Subject) -> str | None:

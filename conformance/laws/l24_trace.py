@@ -21,6 +21,7 @@ from relpos.conformance.placing import within_reach
 from relpos.conformance.plan import Inputs, Plan
 from relpos.conformance.precision import rounded
 from relpos.conformance.reading import to_numpy
+from relpos.conformance.settings import legal
 from relpos.conformance.smaller import narrow
 from relpos.conformance.smoke import smoke_plan
 from relpos.conformance.subject import Subject
@@ -32,6 +33,7 @@ SIZES = ((5, 7), (9, 11), (1, 12))  # queries and keys: traced at the first, run
 # What is exported is fixed at sizes 0 and 1 unless it was traced there.
 EXPORT_SIZES = ((5, 7), (9, 11), (3, 13))
 SMALL_SIZES = (((1, 2), (2, 3)), ((2, 3), (3, 4)), EXPORT_SIZES[:2])  # tried in place of those that fail
+REACHES = ("max_distance", "memory_length", "clamp_len")  # settings that say how far a table or a memory reaches
 MAPPED = 2  # samples
 Traced = Callable[[Instance, list[Inputs], Plan], list[Instance]]
 
@@ -147,13 +149,23 @@ def _pinned(subject: Subject) -> list[Plan]:
     found = [_over(subject, base, SIZES)]
     if subject.scores:
         return found
-    found.append(_over(subject, base, SIZES[:2], how="dynamic"))
+    found.append(_over(subject, _roomy(subject, base), SIZES[:2], how="dynamic"))
     if subject.card.export is not False:
         found.append(_over(subject, base, EXPORT_SIZES, how="exported"))
     if subject.card.vmap is not False and _has_floats(subject, base):
         samples = [smoke_plan(subject, batch=2).but(seed=n + 1) for n in range(MAPPED)]
         found.append(samples[0].but(extra={"calls": tuple(s.to_json() for s in samples), "how": "mapped"}))
     return found
+
+
+def _roomy(subject: Subject, base: Plan) -> Plan:
+    """The plan with a table that reaches farther than its lengths: a small one hides what is wrong beyond a constant."""
+    settings, drawn = dict(base.settings), getattr(subject.cls, "draws", {})
+    for name in REACHES:
+        reach = max((n for n in drawn.get(name, ()) if isinstance(n, int)), default=0)
+        if name in subject.free and legal(subject.cls, larger := {**settings, name: max(reach, settings.get(name) or 0)}):
+            settings = larger
+    return base.but(settings=settings)
 
 
 def _has_floats(subject: Subject, plan: Plan) -> bool:

@@ -16,12 +16,13 @@ from relpos.conformance.strategies import takes_groups
 from relpos.conformance.subject import Subject
 from relpos.conformance.tolerance import C
 
-LENGTHS = (1, 2, 31, 33, 63, 64, 65, 127, 129, 137, 1025)
+LENGTHS = (1, 2, 31, 33, 49, 63, 64, 65, 81, 97, 127, 129, 137, 1025)  # tiles of 48 and 80 have a remainder of 1, too
 WHOLE_TILE = 128  # has no remainder and costs as much as its neighbours, so that it is tried where more time is given
 RAGGED = (33,)  # one key over a tile of 8, 16 or 32
 SEVERAL = 137  # keys over several tiles, the last one ragged
 STEPS = (127, 1, 1, 8)  # of a decoder: single tokens beside the edge of a tile, then a chunk
-WHOLE = 129  # longest that the definition is evaluated at in full
+WHOLE = 65  # longest that the definition is evaluated at in full
+SWEPT = 160  # every length up to it is walked through, on a few rows: tiles need not be powers of two
 EDGES = (32, 64, 128, 1024)  # of the usual tiles
 STORAGES = ("transposed", "sliced", "expanded")
 ROWS = {"bias": -2, "logits": -2, "output": -2, "rotated query": -2, "rotated key": -2, "embedding": -2, "embedded": -2}
@@ -36,7 +37,8 @@ def check(subject: Subject, plan: Plan) -> float:
 def _long(subject: Subject, given: Inputs) -> float:
     plan, padding, largest = given.plan, undeclared(subject, given), 0.0
     got = silenced(answer(subject, given), padding)
-    whole = plan.query_length <= WHOLE or (subject.level == "contribution" and subject.form == "rotation")
+    few = plan.query_length > WHOLE or "rows" in plan.extra
+    whole = not few or (subject.level == "contribution" and subject.form == "rotation")
     rows = list(range(plan.query_length)) if whole else rows_of(plan.query_length, EDGES, plan.seed)
     says = f"is wrong at a length of {plan.key_length}" + ("" if whole else f" (of its rows, {_listed(rows)} were looked at)")
     for name, want in definition(subject, given if whole else sampled(given, rows), padding=padding[:, rows]).items():
@@ -103,10 +105,20 @@ def _around(subject: Subject) -> list[Plan]:
 
 
 def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
-    longest = subject.card.max_length or WHOLE_TILE
-    if not scope.distance or longest < WHOLE_TILE:
+    """Every length, and one whole tile."""
+    if not scope.distance:
         return []
-    return [within_reach(subject, _of_length(subject, smoke_plan(subject, batch=1, heads=2), WHOLE_TILE))]
+    base, longest = smoke_plan(subject, batch=1, heads=2), subject.card.max_length or SWEPT
+    lengths = () if subject.kind == "decoder" else range(1, min(longest, SWEPT) + 1)
+    found = [_of_length(subject, base, n).but(extra={"rows": "few"}) for n in lengths]
+    found += [_of_length(subject, base, WHOLE_TILE)] if longest >= WHOLE_TILE else []
+    return [within_reach(subject, plan) for plan in found]
+
+
+def _covers(plans: list[Plan]) -> str:
+    """What a walk over lengths went through, in words."""
+    swept = sum("rows" in plan.extra for plan in plans)
+    return f"{swept} lengths" if swept else ""
 
 
 def _of_length(subject: Subject, base: Plan, n: int) -> Plan:
@@ -130,5 +142,6 @@ LAW = Law(
     applies=_applies,
     pinned=_pinned,
     exhausted=_exhausted,
+    covers=_covers,
     share=0.0,
 )
