@@ -126,7 +126,8 @@ def _pinned(subject: Subject) -> list[Plan]:
     found = [_plan(subject, window, window) for window in _windows(subject)]
     smaller = [(w, tuple(max(1, n - 1) for n in w)) for w in _windows(subject)] if part else []
     found += [_plan(subject, window, shape) for window, shape in smaller if shape != window]
-    return [*found, _plan(subject, LARGE, LARGE)] if "window_size" in subject.free else found
+    large = "window_size" in subject.free and subject.level != "attention"  # where as many columns as tokens are needed
+    return [*found, _plan(subject, LARGE, LARGE)] if large else found
 
 
 def _exhausted(subject: Subject, scope: Scope) -> list[Plan]:
