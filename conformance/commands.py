@@ -17,6 +17,7 @@ from relpos.conformance.many import judge_many
 from relpos.conformance.profiles import profile
 from relpos.conformance.vectors.command import add_vectors
 from relpos.conformance.verdict import BROKEN, EXIT_CODES, INCOMPLETE, Verdict
+from relpos.impls._operators import OPERATORS
 from relpos.impls.card import CardError
 from relpos.perf.arguments import add_perf
 from relpos.show.command import add_show
@@ -65,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     add_vectors(commands)
     add_perf(commands)
     commands.add_parser("laws", help="list the laws").set_defaults(run=run_laws)
+    commands.add_parser("impls", help="say which private operators are used, and why").set_defaults(run=run_operators)
     commands.add_parser("schemes", help="list the schemes and their settings").set_defaults(run=run_schemes)
     return top
 
@@ -110,6 +112,15 @@ def run_peers(options: argparse.Namespace) -> int:
     from relpos.conformance.peers.run import run
 
     return run(options.profile, options.report)
+
+
+def run_operators(options: argparse.Namespace) -> int:
+    """Say which private operators of PyTorch the implementations use, why, and what stands in for them."""
+    del options
+    for one in OPERATORS:
+        how = "used" if one.used else "not used"
+        console.show_lines([f"{one.name}: {how}, {one.reason}", f"  for      {one.purpose}", f"  instead  {one.instead}"])
+    return 0
 
 
 def run_laws(options: argparse.Namespace) -> int:

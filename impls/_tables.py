@@ -1,4 +1,4 @@
-"""What schemes of learned numbers per distance share: lookups whose gradients add up, and attention under a line of numbers.
+"""What schemes of learned numbers per distance share: lookups whose gradients add up.
 
 A table [R, H] is looked up head by head, so that a head's numbers lie side by side. The lookup's backward adds: a row used
 by several pairs collects the gradients of all of them, in float32 where the table is 16-bit. Row R, one past the last,
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from relpos.impls._attention import fused, working
+from relpos.impls._attention import working
 
 INIT_STD = 0.02
 
@@ -37,14 +37,3 @@ def matrix(values: Tensor, key_length: int) -> Tensor:
 def distances(query_length: int, key_length: int, offset: int, device: torch.device) -> Tensor:
     """Key minus query for every diagonal of contiguous positions, rising, [Lq + Lk − 1]."""
     return torch.arange(1 - query_length - offset, key_length - offset, device=device)
-
-
-def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, far: Tensor, *, causal: bool, scale: float) -> Tensor:
-    """Attention [B, H, Lq, D] under a line [H, Lq + Lk − 1] of biases that is never copied into a matrix.
-
-    far   the distances of the line, key minus query. The queries are turned over: bias[Lq−1−i, j] = line[i + j].
-    """
-    if causal:
-        values = values.masked_fill(far > 0, -torch.inf)
-    seen = values.unfold(-1, k.shape[-2], 1).unsqueeze(0)  # [1, H, Lq, Lk] with strides (·, ·, 1, 1)
-    return fused(q.flip(-2), k, v, mask=seen, scale=scale).flip(-2)

@@ -72,6 +72,17 @@ def by_row(params: Mapping[str, Tensor], q: Tensor) -> Tensor:
     return pad(products + params["r_bias"].to(dtype).transpose(0, 1)[:, None], (0, 1))
 
 
+def with_bias(q: Tensor) -> Tensor:
+    """q_i and a 1 behind it, [..., D + 1], which a row of `by_distance` multiplies with its bias."""
+    return pad(q, (0, 1), value=1.0)
+
+
+def by_distance(params: Mapping[str, Tensor], r: Tensor, dtype: torch.dtype) -> Tensor:
+    """(T[r], b[r]) of every head and distance, [H, n, D + 1]; 0 for distances without a row."""
+    table = torch.cat((params["r_emb"].transpose(0, 1), params["r_bias"].transpose(0, 1).unsqueeze(-1)), dim=-1)
+    return pad(table.to(dtype), (0, 0, 0, 1)).index_select(1, r)
+
+
 def waves(settings: TransformerXL, δ: Tensor, dtype: torch.dtype) -> Tensor:
     """R of distances, query minus key, [..., E]."""
     if settings.clamp_len is not None:

@@ -9,8 +9,9 @@ subtracted in int64 and only then rounded: positions of 2^32 cost nothing.
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend, contiguous, default_scale, fused, relative, visible, working
+from relpos.impls._attention import DTYPES, attend, contiguous, default_scale, relative, visible, working
 from relpos.impls._cache import KVCache, Window
+from relpos.impls._toeplitz import under_line
 from relpos.impls.card import implements
 from relpos.spec.alibi import ALiBi
 
@@ -117,16 +118,10 @@ def toeplitz(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention [B, H, Lq, D] whose bias is never formed: one line per head, seen as a matrix by overlapping strides.
-
-    PyTorch has no negative strides, so the queries are turned over: bias[Lq−1−i, j] = line[i + j].
-    """
+    """Attention [B, H, Lq, D] whose bias is never formed: one line per head, by the Toeplitz engine."""
     distances = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
     line = _line(settings, distances, working(q.dtype)) * _bias_scale(settings, q, scale)
-    if causal:
-        line = line.masked_fill(distances > 0, -torch.inf)
-    matrix = line.unfold(-1, key_length, 1).unsqueeze(0)  # [1, H, Lq, Lk] with strides (·, ·, 1, 1)
-    return fused(q.flip(-2), k, v, mask=matrix, scale=scale).flip(-2)
+    return under_line(line, q, k, v, offset=offset, causal=causal, scale=default_scale(q, scale))
 
 
 @implements(

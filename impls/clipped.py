@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from relpos.impls._attention import DTYPES, attend, contiguous, default_scale, relative, visible
 from relpos.impls._cache import KVCache, Window
-from relpos.impls._tables import INIT_STD, distances, line, looked_up, matrix, under_line
+from relpos.impls._tables import INIT_STD, distances, line, looked_up, matrix
+from relpos.impls._toeplitz import under_line
 from relpos.impls.card import implements
 from relpos.spec.clipped import Clipped
 
@@ -69,13 +70,10 @@ def toeplitz(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention [B, H, Lq, D] whose bias is never formed: one line per head, seen as a matrix by overlapping strides.
-
-    Where the table needs a gradient, PyTorch chooses a kernel that forms the scores.
-    """
+    """Attention [B, H, Lq, D] whose bias is never formed, trained or not: one line per head, by the Toeplitz engine."""
     far = distances(query_length, key_length, offset, q.device)
     values = line(table, _rows(settings, far))
-    return under_line(values, q, k, v, far, causal=causal, scale=default_scale(q, scale))
+    return under_line(values, q, k, v, offset=offset, causal=causal, scale=default_scale(q, scale))
 
 
 @implements(

@@ -17,6 +17,7 @@ from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, sc
 from relpos.impls._cache import KVCache
 from relpos.impls._music_terms import heard, rows, sees, term, values
 from relpos.impls._skew import aligned, skewed, spread, unskewed
+from relpos.impls._skewed import under_products
 from relpos.impls.card import implements
 from relpos.spec.music_transformer import MusicTransformer
 
@@ -97,6 +98,33 @@ def attention_aligned(
     if "rel_v" in vectors:
         out = out + spread(heard(settings, weights, at[0])) @ vectors["rel_v"]
     return out.to(q.dtype)
+
+
+@implements(
+    "music_transformer", positions="offset", binds=("causal", "scale", "num_kv_heads"), settings={"value_term": "none"},
+    memory="B*H*Lq*D + B*H*Lk*D + B*H*Lq + B*H*Lk", **CLAIMS,
+)  # fmt: skip
+def streamed(
+    settings: MusicTransformer,
+    params: Mapping[str, Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] whose term is never formed, trained or not, by the skewed engine; not for variant "local"."""
+    if settings.variant == "local":
+        raise NotImplementedError('music_transformer: `streamed` has no variant "local"; attention_aligned has it.')
+    dtype, scale = working(q.dtype), default_scale(q, scale)
+    far = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
+    vectors = _vectors(params, rows(settings, far), dtype)["rel_k"]
+    vectors = vectors if vectors.ndim == 3 else vectors.unsqueeze(0)
+    return under_products(q.to(dtype) * scale, vectors, q, k, v, offset=offset, causal=causal, scale=scale)
 
 
 @implements(

@@ -18,6 +18,7 @@ from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, sc
 from relpos.impls._cache import KVCache
 from relpos.impls._shaw_rows import clipped, refuse_lengths, rows, skewed, unskewed
 from relpos.impls._shaw_terms import term, values
+from relpos.impls._skewed import under_products
 from relpos.impls.card import implements
 from relpos.spec.shaw import Shaw
 
@@ -82,13 +83,7 @@ def attention(
     return _attended(settings, params, q, k, v, term, spread, seen, scale)
 
 
-@implements(
-    "shaw",
-    level="attention",
-    positions="per_row",
-    **CLAIMS,
-    memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
-)
+@implements("shaw", level="attention", positions="per_row", **CLAIMS, memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D")
 def attention_gather(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -110,12 +105,9 @@ def attention_gather(
 
 
 @implements(
-    "shaw",
-    level="attention",
-    positions="offset",
-    **CLAIMS,
+    "shaw", level="attention", positions="offset", **CLAIMS,
     memory="B*H*Lq*Lq + B*H*Lq*Lk + B*H*Lk*Lk + B*H*Lq*D + B*H*Lk*D",
-)
+)  # fmt: skip
 def attention_skew(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -147,6 +139,31 @@ def attention_skew(
         term = term + shared_heads(by_key.transpose(-1, -2), q.shape[1])
     term = term * default_scale(q, scale)
     return _attended(settings, params, q, k, v, term, spread, visible(queries, keys, mask, causal), scale)
+
+
+@implements(
+    "shaw", level="attention", positions="offset", binds=("causal", "scale", "num_kv_heads"), dtypes=DTYPES, max_position=2**32,
+    settings={"tables": "relative_key"}, memory="B*H*Lq*D + B*H*Lk*D + B*H*Lq + B*H*Lk",
+)  # fmt: skip
+def streamed(
+    settings: Shaw,
+    params: Mapping[str, Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] whose term is never formed, trained or not, by the skewed engine; of keys alone."""
+    refuse_lengths(settings, query_length, key_length, offset)
+    dtype, scale = working(q.dtype), default_scale(q, scale)
+    far = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
+    vectors = embedding(clipped(settings, far), params["rel_k"].to(dtype)).unsqueeze(0)
+    return under_products(q.to(dtype) * scale, vectors, q, k, v, offset=offset, causal=causal, scale=scale)
 
 
 @implements("shaw", level="attention", positions="per_row", binds=BINDS, dtypes=DTYPES, max_position=2**32)

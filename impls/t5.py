@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from relpos.impls._attention import DTYPES, attend, contiguous, relative, visible, working
 from relpos.impls._cache import KVCache, Window
-from relpos.impls._tables import INIT_STD, distances, line, looked_up, matrix, under_line
+from relpos.impls._tables import INIT_STD, distances, line, looked_up, matrix
+from relpos.impls._toeplitz import under_line
 from relpos.impls.card import implements
 from relpos.spec.t5 import T5
 
@@ -77,16 +78,13 @@ def toeplitz(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention [B, H, Lq, D] whose bias is never formed: one line per head, seen as a matrix by overlapping strides.
-
-    Where the table needs a gradient, PyTorch chooses a kernel that forms the scores.
-    """
+    """Attention [B, H, Lq, D] whose bias is never formed, trained or not: one line per head, by the Toeplitz engine."""
     far = distances(query_length, key_length, offset, q.device)
     if settings.cross_attention:
         values = q.new_zeros((settings.num_heads, len(far)), dtype=working(q.dtype))
     else:
         values = line(params["table"], _buckets(settings, far))
-    return under_line(values, q, k, v, far, causal=causal, scale=_scale(settings, q, scale))
+    return under_line(values, q, k, v, offset=offset, causal=causal, scale=_scale(settings, q, scale))
 
 
 @implements(

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, score, softmax, visible
+from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, score, softmax, visible, working
 from relpos.impls._skew import aligned, skewed
-from relpos.impls._xl_terms import asked_by_keys, by_row, by_wave, rows, sees, term, waves
+from relpos.impls._skewed import under_products
+from relpos.impls._xl_terms import asked_by_keys, by_distance, by_row, by_wave, rows, sees, term, waves, with_bias
 from relpos.impls.card import implements
 from relpos.spec.transformer_xl import TransformerXL
 
@@ -88,6 +89,34 @@ def attention_aligned(
     found = aligned(_over_distances(settings, params, q, δ), key_length) + asked_by_keys(params, k, q.shape[1])
     weights = softmax(score(q, k, scale) + found * default_scale(q, scale), _seen(settings, *at, mask, causal))
     return mixed(weights, v).to(q.dtype)
+
+
+@implements(
+    "transformer_xl", positions="offset", binds=("causal", "scale", "num_kv_heads"), settings={"memory_length": None}, **CLAIMS,
+    memory="B*H*Lq*D + B*H*Lk*D + B*H*Lq + B*H*Lk",
+)  # fmt: skip
+def streamed(
+    settings: TransformerXL,
+    params: Mapping[str, Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] whose term is never formed, trained or not, by the skewed engine; u goes to the content."""
+    dtype, scale = working(q.dtype), default_scale(q, scale)
+    δ = offset + query_length - 1 - torch.arange(query_length + key_length - 1, device=q.device)
+    if settings.variant == "learned":
+        asked, vectors = with_bias(q.to(dtype)), by_distance(params, rows(settings, δ), dtype)
+    else:
+        asked, vectors = by_wave(params, q), waves(settings, δ, dtype).unsqueeze(0)
+    content = (q.to(dtype) + params["pos_bias_u"].to(dtype)[:, None]).to(q.dtype)
+    return under_products(asked * scale, vectors, content, k, v, offset=offset, causal=causal, scale=scale)
 
 
 @implements(

@@ -1,0 +1,67 @@
+"""The Toeplitz engine: a bias of the distance alone, in the memory and nearly the time of attention without one.
+
+    bias[i, j] = t[j − i]: a line of Lq + Lk − 1 numbers per head, which every block of turned queries sees as a matrix
+
+    queries 3 2 1 0        keys 0   1   2   3
+                     3      t−3 t−2 t−1 t0       row r begins one number further on than row r − 1:
+                     2      t−2 t−1 t0  t1       strides (1, 1) over the line, nothing copied
+                     1      t−1 t0  t1  t2
+                     0      t0  t1  t2  t3
+
+Cost: one addition per score, 1/(4·D) of attention's own; H·(Lq + Lk) numbers. A learned line trains through it: the gradient of
+t[d] is the sum of a diagonal, had from columns of a buffer in which row r is written r places further to the right.
+"""
+
+import torch
+from torch import Tensor
+
+from relpos.impls._attention import fused, shared_heads
+from relpos.impls._streamed import Block, Plan, streamed
+
+
+def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, causal: bool, scale: float) -> Tensor:
+    """Attention [B, H, Lq, Dv] under a line [H or 1, Lq + Lk − 1] of biases over rising distances, key minus query.
+
+    Traced, compiled or exported it is one call over all queries: blocks would fix the lengths.
+    """
+    if causal:
+        far = torch.arange(1 - q.shape[2] - offset, k.shape[2] - offset, device=q.device)
+        values = values.masked_fill(far > 0, -torch.inf)
+    if torch.compiler.is_compiling():
+        seen = values.unfold(-1, k.shape[2], 1).unsqueeze(0)  # [1, H, Lq, Lk] with strides (·, ·, 1, 1)
+        return fused(q.flip(-2), k, v, mask=seen, scale=scale).flip(-2)
+    k, v = (shared_heads(x, q.shape[1]).to(q.dtype) for x in (k, v))
+    plan = Plan(makes=Line, offset=offset, causal=causal, scale=scale)
+    return streamed(plan, q, k, v, values.expand(q.shape[1], -1))
+
+
+class Line:
+    """A line of numbers per head as a term; causal lines have −∞ after the query already."""
+
+    heads_at_once = 4
+
+    def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
+        del plan
+        (self.values,) = tensors
+        self.heads_at_once = 4 if learned else len(self.values)
+        self._gradient = torch.zeros_like(self.values) if learned else None
+        self._buffer: Tensor | None = None
+
+    def added(self, block: Block) -> Tensor:
+        """The line as a matrix, [1, h, n, m]."""
+        return self.values[block.heads, block.s : block.s + block.width].unfold(-1, block.keys, 1).unsqueeze(0)
+
+    def collect(self, block: Block, gradient: Tensor) -> None:
+        """Sums along diagonals: row r goes r columns to the right, and then columns are summed."""
+        assert self._gradient is not None
+        h, n, m = gradient.shape[1:]
+        whole = n + self.values.shape[1]  # as wide as the widest block: what lies beside a block stays 0
+        if self._buffer is None or self._buffer.shape[:2] != (h, n):
+            self._buffer = gradient.new_zeros(h, n, whole)
+        shifted = self._buffer.as_strided((h, n, m), (n * whole, whole + 1, 1))
+        torch.sum(gradient, 0, out=shifted) if len(gradient) > 1 else shifted.copy_(gradient[0])
+        self._gradient[block.heads, block.s : block.s + block.width] += self._buffer[..., : block.width].sum(-2)
+
+    def gradients(self) -> tuple[Tensor | None, ...]:
+        """Of the line."""
+        return (self._gradient,)

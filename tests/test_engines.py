@@ -1,0 +1,113 @@
+"""Engines that form no matrix of all pairs: as right as the formula, in blocks of any size, by private operators or not."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from relpos.conformance.memory import measured
+from relpos.impls import _operators, _streamed
+from relpos.impls._attention import attend, contiguous, relative, visible
+from relpos.impls._skewed import under_products
+from relpos.impls._toeplitz import under_line
+
+SIZES = [(5, 7, 2), (8, 8, 0), (1, 9, 8), (6, 15, 4), (3, 2, 0)]
+SCALE = 0.3
+
+
+def drawn(*shape, learned=True):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=learned)
+
+
+def dense(bias, q, k, v, offset, causal):
+    at = contiguous(q.shape[2], k.shape[2], offset, q.device)
+    return attend(q, k, v, bias=bias, visible=visible(*at, None, causal), scale=SCALE)
+
+
+def diagonals(query_length, key_length, offset):
+    return relative(*contiguous(query_length, key_length, offset, torch.device("cpu"))) + query_length - 1 + offset
+
+
+def line(size, batch, causal):
+    """The engine and the formula, of the same tensors."""
+    Lq, Lk, offset = size
+    q, k, v, t = drawn(batch, 4, Lq, 6), drawn(batch, 4, Lk, 6), drawn(batch, 4, Lk, 6), drawn(4, Lq + Lk - 1)
+    want = dense(t[:, diagonals(*size)], q, k, v, offset, causal)
+    return under_line(t, q, k, v, offset=offset, causal=causal, scale=SCALE), want, (q, k, v, t)
+
+
+def products(size, batch, causal):
+    Lq, Lk, offset = size
+    q, k, v = drawn(batch, 4, Lq, 6), drawn(batch, 4, Lk, 6), drawn(batch, 4, Lk, 6)
+    asked, vectors = drawn(batch, 4, Lq, 3), drawn(1 if causal else 4, Lq + Lk - 1, 3)
+    term = torch.einsum("bhid,hijd->bhij", asked, vectors.expand(4, -1, -1)[:, diagonals(*size)])
+    want = dense(term, q, k, v, offset, causal)
+    return under_products(asked, vectors, q, k, v, offset=offset, causal=causal, scale=SCALE), want, (q, k, v, asked, vectors)
+
+
+def same(got, want, inputs):
+    cotangent = torch.randn_like(want)
+    pairs = [(got, want)]
+    pairs += zip(*(torch.autograd.grad(x, inputs, cotangent, retain_graph=True) for x in (got, want)), strict=True)
+    return all(torch.allclose(a, b, atol=1e-12) for a, b in pairs)
+
+
+@pytest.fixture(params=["blocks of 2", "one block"])
+def blocks(request, monkeypatch):
+    if request.param == "blocks of 2":
+        monkeypatch.setattr(_streamed, "FORWARD", 2)
+        monkeypatch.setattr(_streamed, "BACKWARD", 2)
+
+
+@pytest.fixture(params=["private", "public"])
+def operators(request, monkeypatch):
+    if request.param == "public":
+        for module in (_operators, _streamed):
+            monkeypatch.setattr(module, "FLASH", replace(_operators.FLASH, used=False))
+
+
+@pytest.mark.usefixtures("blocks", "operators")
+@pytest.mark.parametrize("engine", [line, products])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_an_engine_is_the_formula_and_so_are_its_gradients(engine, size, causal):
+    torch.manual_seed(sum(size))
+    for batch in (1, 2):
+        got, want, inputs = engine(size, batch, causal)
+        assert same(got, want, inputs)
+        assert same(got, want, inputs[:3])  # numbers that are not learned take another way back
+        assert same(got, want, inputs[3:])
+
+
+@pytest.mark.parametrize("engine", [line, products])
+def test_mapped_over_samples_an_engine_is_right_for_each(engine):
+    one = {line: lambda t, q, k, v: under_line(t, q, k, v, offset=1, causal=True, scale=SCALE)}.get(engine)
+    one = one or (lambda a, e, q, k, v: under_products(a, e, q, k, v, offset=1, causal=True, scale=SCALE))
+    first, second = (engine((4, 5, 1), 1, True)[2] for _ in range(2))
+    calls = [(*inputs[3:], *inputs[:3]) for inputs in (first, second)]
+    mapped = torch.func.vmap(one)(*(torch.stack(pair) for pair in zip(*calls, strict=True)))
+    assert all(torch.allclose(mapped[n], one(*call), atol=1e-12) for n, call in enumerate(calls))
+
+
+@pytest.mark.parametrize("engine", [line, products])
+@pytest.mark.parametrize("trained", [False, True])
+def test_no_matrix_of_all_pairs_is_allocated(engine, trained):
+    L, H = 2048, 4
+    q, k, v = (torch.randn(1, H, L, 8, requires_grad=trained) for _ in range(3))
+    numbers = torch.randn(H, 2 * L - 1, requires_grad=trained)
+    vectors, asked = torch.randn(H, 2 * L - 1, 8, requires_grad=trained), torch.randn(1, H, L, 8, requires_grad=trained)
+
+    def once():
+        more = {"offset": 0, "causal": False, "scale": SCALE}
+        out = under_line(numbers, q, k, v, **more) if engine is line else under_products(asked, vectors, q, k, v, **more)
+        if trained:
+            out.sum().backward()
+
+    once()
+    assert measured(once).largest_bytes < H * L * L * 4 / 4
+
+
+def test_which_private_operator_is_used_is_said_with_its_reason(relpos):
+    code, out, _ = relpos("impls")
+    assert code == 0 and _operators.FLASH.name in out and "used, this PyTorch has it" in " ".join(out.split())
+    assert "none of that signature" in replace(_operators.FLASH, used=False).reason
