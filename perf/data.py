@@ -17,14 +17,25 @@ class Data:
     """q, k, v of one round, shared by all variants of a shape, and the cotangent of the output."""
 
     def __init__(self, shape: Shape, seed: int) -> None:
-        drawn = torch.Generator().manual_seed(seed)
         dtype, B, H, D = torch_dtype(shape.dtype), shape.batch, shape.heads, shape.head_dim
 
-        def normal(length: int) -> Tensor:
-            return torch.randn(B, H, length, D, generator=drawn).to(shape.device, dtype)
+        def empty(length: int) -> Tensor:
+            return torch.empty(B, H, length, D, device=shape.device, dtype=dtype)
 
-        self.q, self.k, self.v = normal(shape.query_length), normal(shape.key_length), normal(shape.key_length)
-        self.cotangent = normal(shape.query_length)
+        self.q, self.k, self.v = empty(shape.query_length), empty(shape.key_length), empty(shape.key_length)
+        self.cotangent = empty(shape.query_length)
+        self.refill(seed)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All of them, by name."""
+        return {"q": self.q, "k": self.k, "v": self.v, "cotangent": self.cotangent}
+
+    def refill(self, seed: int) -> None:
+        """Other numbers in the same places."""
+        drawn = torch.Generator().manual_seed(seed)
+        for tensor in self.tensors.values():
+            tensor.copy_(torch.randn(tensor.shape, generator=drawn))
 
     def leaves(self, *, differentiable: bool) -> dict[str, Tensor]:
         """The inputs as fresh leaves, so that gradients of one call are not those of another."""

@@ -39,7 +39,7 @@ Measure = Callable[[Shape, list[Variant], Options, Note], Any]
 
 @dataclass(frozen=True)
 class End:
-    """How a process ended that found nothing: which variant it had in hand, its exit code, and whether it was waited for in vain.
+    """How a process ended that found nothing: which variant it had in hand, and its exit code.
 
     silent_s   seconds after which it was ended; 0: it ended by itself
     """

@@ -1,7 +1,8 @@
 """Measures the variants of one shape: output against the definition, latency in rounds, output again, memory."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -9,19 +10,20 @@ import torch
 from torch import Tensor
 
 from relpos.perf.accuracy import Known, error_units
+from relpos.perf.checking import Wrong, alike, check_rounds, well_formed
 from relpos.perf.data import Call, Data, limit
-from relpos.perf.memory import First, first_call, footprint, kept_for_backward
+from relpos.perf.guarded import Guarded
+from relpos.perf.memory import First, first_call, footprint, kept_for_backward, leaked_bytes
 from relpos.perf.plugging import Unsupported
 from relpos.perf.point import CONTROL, LIMIT, THE_CONTROL, THE_LIMIT, Shape, Variant
 from relpos.perf.rows import FAILED, OK, OOM, TOO_SLOW, UNSTABLE, UNSUPPORTED
 from relpos.perf.scaling import claimed_exponent
-from relpos.perf.timing import Timed, interleaved, ratio, ratios
+from relpos.perf.timing import RAISED, Timed, interleaved, ratio, ratios, uneven
 from relpos.perf.workload import Workload
 from relpos.spec.contract import SettingsError
 
 LONG = 2048  # keys; beyond it a call takes as long as many short ones
-SETS = 3  # of inputs, taken in turn: no round repeats what a cache keyed by the input has seen just before
-SAME_ULPS = 64  # a kernel may add in another order from call to call
+AHEAD = 2  # seeds before that of the first round: of the first call, and of warming
 NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "Cannot allocate memory")
 
 Found = tuple[Variant, str, dict[str, Any]]  # what was measured, its status, its figures
@@ -74,12 +76,12 @@ class Race:
 
     def __init__(self, shape: Shape, options: Options, note: Note) -> None:
         self.shape, self.options, self.note = shape, options, note
-        self.sets = [Data(shape, options.seed + n) for n in range(SETS)]
+        self.inputs, self.number, self.in_hand = Guarded(shape, options.seed), -AHEAD, ""
         self.works: dict[str, Workload] = {}
         self.firsts: dict[str, First] = {}
         self.failed: dict[str, tuple[str, dict[str, Any]]] = {}
         self.prepared_s: dict[str, float] = {}
-        self.known: Known = {}
+        self.known: tuple[Known, Known] = ({}, {})
         self.timed: dict[str, Timed] = {}
 
     def enter(self, variant: Variant) -> None:
@@ -87,30 +89,55 @@ class Race:
         self.note(variant.label)
         began = perf_counter()
         try:
-            work = Workload(variant, self.shape)
+            self.works[variant.label] = Workload(variant, self.shape)
             traced = self.options.memory and not self.shape.device.startswith("cuda")
-            self.firsts[variant.label] = first_call(work.call(self.sets[0]), traced=traced)
-            self.works[variant.label] = work
-        except Exception as error:  # noqa: BLE001
+            first = first_call(self.call(variant.label, self.inputs.data), traced=traced)
+            # A copy: it may be a buffer that later calls write into.
+            self.firsts[variant.label] = replace(first, output=well_formed(first.output, self.shape).clone())
+        except RAISED as error:
             self.failed[variant.label] = status_of(error)
         self.prepared_s[variant.label] = perf_counter() - began
+        self.settle()
+
+    def settle(self) -> None:
+        """Put right what the last call has written into; whose call that was has no figure."""
+        label, self.in_hand = self.in_hand, ""
+        mine = self.works[label].written() if label in self.works else []
+        guarded = (self.inputs, *(self.others if "others" in self.__dict__ else ()))
+        if written := dict.fromkeys([*(name for one in guarded for name in one.written()), *mine]):
+            self.failed[label] = status_of(Wrong(f"it writes into its input {', '.join(written)}"))
 
     def run(self) -> None:
         """Time all that could be called."""
-        calls = {label: self._fresh(label) for label in (LIMIT, CONTROL, *self.works)}
+        able = [label for label in self.works if label not in self.failed]
         o = self.options
-        self.timed = interleaved(calls, rounds=o.rounds, seed=o.seed, device=self.shape.device, most_ms=o.most_ms)
+        self.timed = interleaved({label: self._fresh(label) for label in (LIMIT, CONTROL, *able)}, rounds=o.rounds, seed=o.seed,
+                                 device=self.shape.device, most_ms=o.most_ms)  # fmt: skip
+        self.settle()
 
     def _fresh(self, label: str) -> Callable[[int], Call]:
         def fresh(number: int) -> Call:
+            self.settle()
+            if number != self.number:  # numbers that nobody has seen: what was kept of others helps nobody
+                self.inputs.refill(self.options.seed + AHEAD + number)
+                self.number = number
+            if label in self.failed:
+                raise Wrong("it has failed before")
             self.note(label)  # before the clock starts; whoever is killed in a round is known by name
-            return self.call(label, self.sets[number % SETS])
+            return self.call(label, self.inputs.data)
 
         return fresh
 
     def call(self, label: str, data: Data) -> Call:
         """One call of a variant or of the limit."""
+        self.in_hand = label
         return self.works[label].call(data) if label in self.works else limit(self.shape, data)
+
+    @cached_property
+    def others(self) -> tuple[Guarded, Guarded]:
+        """The inputs of the first call and those of the last round, at other addresses."""
+        first, last = (Guarded(self.shape, self.options.seed + n) for n in (0, AHEAD + self.number))
+        return first, last
 
     def found(self, variant: Variant) -> Found:
         """Its status and figures."""
@@ -125,11 +152,13 @@ class Race:
             return variant, TOO_SLOW, {"latency_ms": timed.warm_ms, "reason": took}
         try:
             figures = {**self._latency(variant.label), **self._of_variant(variant.label), **self._memory(variant.label)}
-        except Exception as error:  # noqa: BLE001
-            return variant, *status_of(error)
-        if "wrong" in figures:
-            return variant, FAILED, figures | {"reason": figures.pop("wrong")}
-        reasons = timed.reasons
+        except RAISED as error:
+            self.settle()
+            return variant, *self.failed.get(variant.label, status_of(error))
+        self.settle()
+        if variant.label in self.failed:
+            return variant, *self.failed[variant.label]
+        reasons = [*timed.reasons, *uneven(figures.get("ratios", ()))]
         return variant, UNSTABLE if reasons else OK, figures | ({"reason": "; ".join(reasons)} if reasons else {})
 
     def _latency(self, label: str) -> dict[str, Any]:
@@ -155,23 +184,36 @@ class Race:
         return {**known, **claimed, **self._checked(work, label)}
 
     def _checked(self, work: Workload, label: str) -> dict[str, Any]:
-        """The output against the definition, and, after the timed loop, against itself before it."""
-        before = self.firsts[label].output
-        if not _alike(before, work.call(self.sets[0])()):
-            return {"wrong": "after the timed loop the same inputs give another output"}
+        """The output of the last round against that of its inputs and the definition; that of the first call against itself."""
+        (first, last), before = (one.data for one in self.others), self.firsts[label].output
+        if not alike(before, self._output(label, first)):
+            raise Wrong("after the timed loop the same inputs give another output")
+        again = self._output(label, last)
+        check_rounds(self.timed[label].last, before, again)
         if not self.options.accuracy:
             return {}
-        units, allowed = error_units(work, self.sets[0], before, seed=self.options.seed, known=self.known)
-        found: dict[str, Any] = {"error_units": units, "error_allowed_units": allowed}
-        if units > allowed:
-            found["wrong"] = f"the output is off by {units:.3g} units, allowed are {allowed:g}"
-        return found
+        # A decoder was filled with the tokens of the first inputs, and is told the last token alone.
+        filled = work.subject.kind == "decoder"
+        data, out, known = (first, before, self.known[0]) if filled else (last, again, self.known[1])
+        units, allowed = error_units(work, data, out, seed=self.options.seed, known=known)
+        if not units <= allowed:
+            raise Wrong(f"the output is off by {units:.3g} units, allowed are {allowed:g}")
+        return {"error_units": units, "error_allowed_units": allowed}
+
+    def _output(self, label: str, data: Data) -> Tensor:
+        found = self.call(label, data)()
+        self.settle()
+        return well_formed(found, self.shape)
 
     def _memory(self, label: str) -> dict[str, Any]:
         if not self.options.memory:
             return {}
-        data, shape = self.sets[0], self.shape
-        figures = asdict(footprint(lambda: self.call(label, data), shape, data.q.nbytes)) | {"output_bytes": data.q.nbytes}
+        data, shape = self.inputs.data, self.shape
+        fresh = lambda: self.call(label, data)  # noqa: E731
+        found = footprint(fresh, shape, data.q.nbytes)
+        figures = found.figures | {"output_bytes": data.q.nbytes}
+        if found.retained_bytes > self._gradients_bytes(label) and (more := leaked_bytes(fresh)):
+            figures["note"] = f"leaks: {more} bytes more stay alive after every call"
         first = self.firsts.get(label)
         if first is not None and first.peak_bytes is not None:
             # Gradients that stay with their inputs are no caches of the implementation.
@@ -182,20 +224,24 @@ class Race:
             figures["backward_bytes"] = kept_for_backward(ahead)
         return figures
 
+    def _gradients_bytes(self, label: str) -> int:
+        """Of a training step, which stay with its inputs as long as the call is there."""
+        if self.shape.mode != "forward_backward":
+            return 0
+        data, learned = self.inputs.data, self.works[label].parameters if label in self.works else 0
+        return data.q.nbytes + data.k.nbytes + data.v.nbytes + learned * data.q.element_size()
 
-def status_of(error: Exception) -> tuple[str, dict[str, Any]]:
+
+def status_of(error: BaseException) -> tuple[str, dict[str, Any]]:
     """Status and reason of a point that raised."""
     said = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, (Unsupported, SettingsError, NotImplementedError)):
         return UNSUPPORTED, {"reason": said}
+    if isinstance(error, Wrong):
+        return FAILED, {"reason": said}
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(words in str(error) for words in NO_MEMORY):
         return OOM, {"reason": said}
     return FAILED, {"reason": f"{type(error).__name__}: {said}"}
-
-
-def _alike(before: Tensor, after: Tensor) -> bool:
-    close = torch.finfo(before.dtype).eps * SAME_ULPS
-    return torch.equal(before, after) or torch.allclose(before, after, rtol=close, atol=close * float(before.abs().max()))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

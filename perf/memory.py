@@ -23,11 +23,18 @@ class Footprint:
 
     peak_bytes      most at one time, output included; extra_bytes: the same without the output
     largest_bytes   the largest single allocation
+    retained_bytes  alive after it while the call itself is kept: gradients of its inputs, and what leaks
     """
 
     peak_bytes: int
     extra_bytes: int
     largest_bytes: int
+    retained_bytes: int = 0
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """Columns of a row."""
+        return {name: getattr(self, name) for name in ("peak_bytes", "extra_bytes", "largest_bytes")}
 
 
 @dataclass(frozen=True)
@@ -52,12 +59,24 @@ def first_call(call: Callable[[], torch.Tensor], *, traced: bool = True) -> Firs
 def footprint(fresh: Callable[[], Callable[[], Any]], shape: Shape, output_bytes: int) -> Footprint:
     """Measured on a call whose like was there before, when caches are filled."""
     if shape.device.startswith("cuda"):
-        peak = largest = _on_cuda(fresh)
+        peak, kept = _on_cuda(fresh), 0
+        largest = peak
     else:
         gc.collect()
         found = measured(fresh())
-        peak, largest = found.peak_bytes, found.largest_bytes
-    return Footprint(peak, max(peak - output_bytes, 0), largest)
+        peak, largest, kept = found.peak_bytes, found.largest_bytes, found.retained_bytes
+    return Footprint(peak, max(peak - output_bytes, 0), largest, kept)
+
+
+def leaked_bytes(fresh: Callable[[], Callable[[], Any]]) -> int:
+    """Bytes more that are alive after a call and all that belonged to it; the smaller figure of two calls, 0: it keeps none."""
+
+    def whole() -> Any:
+        found = fresh()()
+        gc.collect()
+        return found
+
+    return max(min(measured(whole).retained_bytes for _ in range(2)), 0)
 
 
 def kept_for_backward(forward: Callable[[], Any]) -> int:

@@ -147,7 +147,8 @@ def _checked(one: Found, shape: Shape, before: Before, options: Options, residen
         return one
     apart = abs(grown - counted) > max(PAGES_BYTES, AGREE * counted)
     said = f"allocations add up to {counted / MIB:.1f} MiB, a fresh process grew by {grown / MIB:.1f}"
-    return variant, status, figures | {"resident_bytes": grown} | ({"note": said} if apart else {})
+    notes = [figures[name] for name in ("note",) if name in figures] + [said] * apart
+    return variant, status, figures | {"resident_bytes": grown} | ({"note": "; ".join(notes)} if notes else {})
 
 
 def _new(found: list[Found], before: Before, facts: dict[str, Any], shape: Shape, settled: list[Found]) -> Iterator[Found]:

@@ -6,7 +6,7 @@ other, so that the ratio of two of them is that of pairs. Raw samples are kept.
 
 import gc
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -14,11 +14,15 @@ from time import perf_counter_ns
 import numpy as np
 import torch
 from scipy.stats import mannwhitneyu
+from torch import Tensor
 
+from relpos.perf.checking import sampled
 from relpos.perf.point import CONTROL, LIMIT
 
-Clock = Callable[[Callable[[], object]], float]
+Clock = Callable[[Callable[[], object]], tuple[float, object]]
 Fresh = Callable[[int], Callable[[], object]]  # round → a call with everything bound, on inputs of that round
+WARMING = -1  # the round that nobody is timed in
+RAISED = (Exception, KeyboardInterrupt)  # Ctrl-C never comes to who measures: it is the variant that raised it
 SPREAD = 0.05  # of the median: more median absolute deviation than that is noise, not a figure
 DRIFT = 0.01  # probability below which two halves of a run are not of one kind
 TIMER = perf_counter_ns
@@ -31,11 +35,13 @@ class Timed:
     """Samples of one variant in ms, in the order of the rounds; warm_ms is the first call after the one that warmed it up.
 
     error   what a call raised; nothing is timed from then on
+    last    numbers of the output of the last round
     """
 
     warm_ms: float
     samples_ms: list[float] = field(default_factory=list)
-    error: Exception | None = None
+    error: BaseException | None = None
+    last: Tensor | None = None
 
     @property
     def median_ms(self) -> float:
@@ -46,15 +52,20 @@ class Timed:
     def reasons(self) -> list[str]:
         """Why these samples are no figure to be ranked; none: they are."""
         found, samples = [], np.array(self.samples_ms)
-        spread = float(np.median(np.abs(samples - np.median(samples)))) / self.median_ms
-        if spread > SPREAD:
-            found.append(f"median absolute deviation {spread:.0%} of the median")
+        if (apart := spread(samples)) > SPREAD:
+            found.append(f"median absolute deviation {apart:.0%} of the median")
         half = len(samples) // 2
         if half >= 4 and (p := mannwhitneyu(samples[:half], samples[-half:]).pvalue) < DRIFT:
             found.append(f"the halves of the run differ (p = {p:.1g})")
         if samples.min() * 1e6 < RESOLUTIONS * resolution_ns():
             found.append(f"shorter than {RESOLUTIONS} ticks of the timer")
         return found
+
+
+def spread(samples: Sequence[float] | np.ndarray) -> float:
+    """Median absolute deviation over the median: one round that was disturbed moves neither."""
+    middle = np.median(samples)
+    return float(np.median(np.abs(np.asarray(samples) - middle)) / middle)
 
 
 def interleaved(
@@ -93,22 +104,30 @@ def _collecting_between() -> Iterator[None]:
 
 def _warmed(fresh: Fresh, clock: Clock) -> Timed:
     try:
-        clock(fresh(0))
-        return Timed(clock(fresh(0)))
-    except Exception as error:  # noqa: BLE001 - of its row alone, and the others go on
+        clock(fresh(WARMING))
+        return Timed(clock(fresh(WARMING))[0])
+    except RAISED as error:  # of its row alone, and the others go on
         return Timed(0.0, error=error)
 
 
 def _sample(one: Timed, fresh: Fresh, number: int, clock: Clock) -> None:
     try:
-        one.samples_ms.append(clock(fresh(number)))
-    except Exception as error:  # noqa: BLE001 - as above
+        took_ms, result = clock(fresh(number))
+        one.samples_ms.append(took_ms)
+        one.last = sampled(result)
+    except RAISED as error:  # as above
         one.error = error
 
 
 def ratios(timed: Mapping[str, Timed], label: str, to: str = LIMIT) -> list[float]:
     """Against the limit, round by round."""
     return [a / b for a, b in zip(timed[label].samples_ms, timed[to].samples_ms, strict=True)]
+
+
+def uneven(found: Sequence[float]) -> list[str]:
+    """Why ratios of rounds are no figure to be ranked, by the rule of samples."""
+    apart = spread(found) if found else 0.0
+    return [f"ratios to the limit: median absolute deviation {apart:.0%} of the median"] if apart > SPREAD else []
 
 
 def ratio(timed: Mapping[str, Timed], label: str, to: str = LIMIT) -> tuple[float, float]:
@@ -132,15 +151,14 @@ def resolution_ns() -> float:
     return min(steps)
 
 
-def _cpu_ms(call: Callable[[], object]) -> float:
+def _cpu_ms(call: Callable[[], object]) -> tuple[float, object]:
+    """And the result: letting go of it is not part of the call."""
     start = TIMER()
     result = call()
-    took = TIMER() - start
-    del result  # letting go of it is not part of the call
-    return took / 1e6
+    return (TIMER() - start) / 1e6, result
 
 
-def _cuda_ms(call: Callable[[], object]) -> float:
+def _cuda_ms(call: Callable[[], object]) -> tuple[float, object]:
     """By events, after what the cache held has been written over."""
     torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda").zero_()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -148,5 +166,4 @@ def _cuda_ms(call: Callable[[], object]) -> float:
     result = call()
     end.record()
     torch.cuda.synchronize()
-    del result
-    return start.elapsed_time(end)
+    return start.elapsed_time(end), result

@@ -16,7 +16,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from relpos.conformance.binding import Provider
 from relpos.conformance.calling import Instance, matched_parameters, own_parameters
+from relpos.perf.checking import tensor_of
 from relpos.perf.data import Call, Data, moded
+from relpos.perf.guarded import same_bits
 from relpos.perf.plugging import Unsupported, inputs_of, subject_of
 from relpos.perf.point import Shape, Variant
 from relpos.perf.settings import measured_settings
@@ -37,6 +39,8 @@ class Workload:
         if self.subject.owns_parameters and self.given.params:
             own_parameters(self.instance.target, self.given, self.subject)
         self._ready: Any = None  # a decoder whose cache holds all but the last token
+        self._kept = {name: array.copy() for name, array in self.given.params.items()}
+        self._handed: dict[str, tuple[Tensor, Tensor]] = {}  # learned tensors of the last call, each with a copy from before it
 
     @property
     def parameters(self) -> int:
@@ -47,6 +51,14 @@ class Workload:
         """One call on these inputs, everything bound; in mode forward_backward with the gradients of all inputs."""
         call, leaves = self._prepared(data)
         return moded(self.shape, data, leaves, call)
+
+    def written(self) -> list[str]:
+        """Learned tensors that the last call has written into; those of the next are as they were."""
+        found = [name for name, (leaf, before) in self._handed.items() if not same_bits(leaf, before)]
+        for name in found:
+            self.given.params[name][...] = self._kept[name]
+        self._handed = {}
+        return found
 
     def recorded(self, data: Data) -> Call:
         """The forward half of a call in mode forward_backward."""
@@ -70,6 +82,8 @@ class Workload:
             call = self._rotation(leaves, provider)
         else:
             call = self._completed(leaves, provider)
+        learned = {name: provider.leaves[name] for name in self.given.params if name in provider.leaves}
+        self._handed = {n: (x, x.detach().clone()) for n, x in learned.items() if isinstance(x, Tensor)}
         return call, {**leaves, **provider.leaves, **self._owned()}
 
     def contribution(self, data: Data) -> Tensor:
@@ -92,8 +106,8 @@ class Workload:
         first = [values.pop(name) for name in asks.positional]
         target = self.instance.target
         if swap and self.subject.level == "attention":
-            return lambda: target(*first, **values).transpose(1, 2)
-        return lambda: target(*first, **values)
+            return lambda: tensor_of(target(*first, **values)).transpose(1, 2)
+        return lambda: tensor_of(target(*first, **values))
 
     def _completed(self, leaves: dict[str, Tensor], provider: Provider) -> Call:
         given, level, v = self._bound(provider, leaves), self.subject.level, leaves["v"]
@@ -146,11 +160,12 @@ class Workload:
         if self._ready is None:
             self._ready = copy.deepcopy(self.instance.target)
             past = leaves["k"].shape[2] - 1
-            for tokens in _chunks(leaves["k"][:, :, :past], leaves["v"][:, :, :past]):
+            k, v = (leaves[name][:, :, :past].clone() for name in ("k", "v"))  # it may hold on to what others will refill
+            for tokens in _chunks(k, v):
                 self._ready.step(**self._their(tokens))
         decoder = copy.deepcopy(self._ready)
         last = {"q": leaves["q"], "k": leaves["k"][:, :, -1:], "v": leaves["v"][:, :, -1:]}
-        return lambda: decoder.step(**self._their(last))
+        return lambda: tensor_of(decoder.step(**self._their(last)))
 
     def _their(self, tokens: dict[str, Tensor]) -> dict[str, Tensor]:
         names = self.subject.called_with.names

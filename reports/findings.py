@@ -53,7 +53,7 @@ def claim(run: Run) -> str:
 
 
 def disagreements(run: Run) -> list[str]:
-    """Where two ways of measuring memory disagree."""
+    """Where two ways of measuring memory disagree, and where it grows from call to call."""
     found = [(r["variant"], escaped(r["note"])) for r in run.rows if r["status"] in MEASURED and r.get("note")]
     return [f"{variant}: {note}" for variant, note in dict.fromkeys(found)]
 

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from relpos.conformance.certificate import certificate_name
-from relpos.perf import measuring, scaling, sweep, timing
+from relpos.perf import scaling, sweep, timing
 from relpos.perf.variants import CERTIFICATES
 from relpos.reports import findings, numbers, provenance, tables
 from relpos.reports.figures import Figure
@@ -94,7 +94,6 @@ def _judged(source: Source, link: str) -> dict[str, Any]:
 def _constants() -> dict[str, Any]:
     """Numbers of the method, as the code has them."""
     return {
-        "sets": measuring.SETS,
         "spread": f"{timing.SPREAD:.0%}",
         "drift": timing.DRIFT,
         "ticks": timing.RESOLUTIONS,
