@@ -22,17 +22,20 @@ from relpos.perf.isolated import resident_isolated
 from relpos.perf.machine import machine, machine_id, run_facts
 from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT
-from relpos.perf.rows import RowsError, broke, done, latest, read
+from relpos.perf.rows import RowsError, broke, cut_lines, done, latest, read, text_of
 from relpos.perf.sweep import Sweep, run, unmeasured
 from relpos.perf.variants import CERTIFICATES, gate
 
 KILLS = Path(__file__).resolve().parent.parent / "reports" / "data" / "kills.csv"
 
+MOST_SEED = 2**32 - 1
 BROKE = 1  # exit code: all was tried, and some point failed, was killed or has no certificate
 
 
 def run_perf(options: argparse.Namespace) -> int:
     """Measure, compare what was measured, or draw it; exit code 2 where what came cannot be read or written."""
+    if not 0 <= options.seed <= MOST_SEED:
+        raise UsageError(f"--seed takes a whole number from 0 to {MOST_SEED}; got {options.seed}.")
     try:
         if options.compare is not None:
             return _compared(options)
@@ -45,8 +48,10 @@ def run_perf(options: argparse.Namespace) -> int:
 
 
 def _compared(options: argparse.Namespace) -> int:
-    found = compare.changes(read(options.compare), read(options.out), seed=options.seed)
-    console.show_lines(show.change_lines(found))
+    old, new = read(options.compare), read(options.out)
+    found = compare.changes(old, new, seed=options.seed)
+    lacking = zip((options.compare, options.out), compare.lacking(old, new), strict=True)
+    console.show_lines(show.change_lines(found, {str(path): points for path, points in lacking if points}))
     return compare.exit_code(found)
 
 
@@ -64,22 +69,32 @@ def _drawn(options: argparse.Namespace) -> int:
 
 
 def _measured(options: argparse.Namespace) -> int:
-    sweep, how = chosen_sweep(options), chosen_options(options)
+    sweep, how, asked = chosen_sweep(options), chosen_options(options), chosen_variants(options)
     torch.set_num_threads(how.threads)
     record = machine(options.device)
     facts = {"run": uuid4().hex[:8], "machine": machine_id(record), **run_facts()}
     before = done(options.out, facts["machine"])
-    _write_machine(options.out, record)
-    console.show_lines([show.machine_line(record, facts, how.threads)])
+    fresh = _write_machine(options.out, record)
+    console.show_lines([show.machine_line(record, facts, how.threads), *_cut(options.out)])
     try:
-        return _all(options, sweep, how, facts, before)
+        return _all(options, sweep, how, facts, before, asked)
+    except UsageError:
+        if fresh is not None and not options.out.exists():  # nothing is left behind of what measured nothing
+            fresh.unlink(missing_ok=True)
+        raise
     except KeyboardInterrupt:
         console.show_lines([f"interrupted; {options.out} holds what was measured, the same command goes on from there"])
         return EXIT_CODES[INCOMPLETE]
 
 
-def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], before: Before) -> int:
-    asked, known = chosen_variants(options), frozenset(variant for variant, *_ in before)
+def _cut(path: Path) -> list[str]:
+    """What to say of rows that were cut off; nothing: there are none."""
+    number = len(cut_lines(text_of(path))) if path.exists() else 0
+    return [f"{path}: {number} cut-off line{'s' * (number != 1)} left out"] if number else []
+
+
+def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], before: Before, asked: Asked) -> int:
+    known = frozenset(variant for variant, *_ in before)
     words, seconds = _estimate(asked, known, sweep, how, before)
     console.show_lines([words])
     began = perf_counter()
@@ -127,9 +142,12 @@ def _reported(options: argparse.Namespace) -> int:
     return BROKE if any(map(broke, ours)) else 0
 
 
-def _write_machine(out: Path, record: dict[str, Any]) -> None:
+def _write_machine(out: Path, record: dict[str, Any]) -> Path | None:
+    """Beside the rows; its path, unless it was there before."""
     path = out.with_name(f"{out.stem}.machine-{machine_id(record)}.json")
+    fresh = None if path.exists() else path
     _write(path, json.dumps(record, indent=1) + "\n", "--out")
+    return fresh
 
 
 def _write(path: Path, text: str, option: str) -> None:

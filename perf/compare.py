@@ -55,6 +55,18 @@ def changes(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]], 
     return [_change(before[name], now[name], drawn) for name in shared]
 
 
+def lacking(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """Points measured in both files that lack ratios, "alibi/bias at 512": in the old, in the new."""
+    before, now = latest(old), latest(new)
+    both = [name for name in now if name in before and _has_figure(now[name]) and _has_figure(before[name])]
+    of_old, of_new = ([one for name in both if not _measured(one := rows[name])] for rows in (before, now))
+    return _points(of_old), _points(of_new)
+
+
+def _points(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(f"{one['variant']} at {one['key_length']}" for one in rows))
+
+
 def exit_code(found: list[Change]) -> int:
     """0, slower or nothing measured."""
     if not found:
@@ -62,9 +74,12 @@ def exit_code(found: list[Change]) -> int:
     return SLOWER if any(one.slower for one in found) else 0
 
 
+def _has_figure(row: Mapping[str, Any]) -> bool:
+    return row["variant"] not in (LIMIT, CONTROL) and row["status"] in MEASURED
+
+
 def _measured(row: Mapping[str, Any]) -> bool:
-    others = row["variant"] not in (LIMIT, CONTROL)
-    return others and row["status"] in MEASURED and len(row.get("ratios", ())) > 1
+    return _has_figure(row) and len(row.get("ratios", ())) > 1
 
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any], drawn: np.random.Generator) -> Change:

@@ -10,6 +10,7 @@ from relpos.perf.rows import MEASURED, UNSTABLE, RowsError, latest
 from relpos.perf.scaling import against_claim, fit
 
 METRICS = {"latency_ms": "time", "peak_bytes": "peak memory"}
+SAMPLED = ("latency_ms",)  # by rounds; other figures are the same in every one
 COLUMNS = (
     "scheme", "variant", "mode", "causal", "dtype", "metric", "points", "unstable_points", "a", "b", "p", "p_low", "p_high",
     "residual", "growth", "claimed_memory", "note",
@@ -53,7 +54,12 @@ def growth_lines(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         where = f"{one['variant']} ({way}) {METRICS[one['metric']]}"
         shaky = f"; {one['unstable_points']} of {one['points']} points unstable" if one["unstable_points"] else ""
         note = f"; {one['note']}" if one["note"] else ""
-        yield f"{where}: p = {one['p']:.2f} [{one['p_low']:.2f}, {one['p_high']:.2f}], {said}{shaky}{note}"
+        yield f"{where}: p = {one['p']:.2f} {_sure(one)}, {said}{shaky}{note}"
+
+
+def _sure(one: Mapping[str, Any]) -> str:
+    """How sure an exponent is: memory is counted, so that there is nothing to resample."""
+    return f"[{one['p_low']:.2f}, {one['p_high']:.2f}]" if one["metric"] in SAMPLED else "(exact)"
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

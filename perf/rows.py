@@ -10,15 +10,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from relpos.perf.fields import (
+    FAILED,
+    MEASURED,
+    NOT_CERTIFIED,
+    OK,
+    OOM,
+    STATUSES,
+    TOO_SLOW,
+    UNSTABLE,
+    UNSUPPORTED,
+    complaint,
+)
 from relpos.perf.point import Shape, shape_fields
 
+__all__ = [
+    "FAILED", "MEASURED", "NOT_CERTIFIED", "OK", "OOM", "STATUSES", "TOO_SLOW", "UNSTABLE", "UNSUPPORTED", "RowsError",
+    "append", "broke", "cut_lines", "done", "key", "latest", "parsed", "read", "regular", "row", "text_of",
+]  # fmt: skip
 SCHEMA, PACKED = "relpos-perf-1", ".gz"
-OK, OOM, TOO_SLOW, NOT_CERTIFIED, UNSUPPORTED, UNSTABLE, FAILED = (
-    "ok", "oom", "too-slow", "not-certified", "unsupported", "unstable", "failed",
-)  # fmt: skip
-STATUSES = (OK, OOM, TOO_SLOW, NOT_CERTIFIED, UNSUPPORTED, UNSTABLE, FAILED)
-MEASURED = (OK, UNSTABLE)  # they have figures; only the first are ranked
-REQUIRED = ("schema", "run", "machine", "scheme", "variant", "status", "mode", "causal", "dtype", "key_length")
 
 
 class RowsError(ValueError):
@@ -63,7 +73,7 @@ def append(path: Path, found: Iterable[Mapping[str, Any]]) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All rows of a file, packed or not; a last line that was cut off is left out, any other that is no row is an error."""
+    """All rows of a file, packed or not; lines that were cut off are left out (see `cut_lines`), any other is a RowsError."""
     return parsed(path, text_of(path))
 
 
@@ -71,6 +81,8 @@ def text_of(path: Path) -> str:
     """What a file of rows holds, packed or not. RowsError: it is not there or not whole."""
     if not path.exists():
         raise RowsError(f"there is no file of rows {path}; `nox -s perf -- --out {path.name.removesuffix(PACKED)}` makes one.")
+    if not path.is_dir():
+        regular(path)
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == PACKED else data).decode("utf-8", errors="replace")  # may be cut
@@ -78,6 +90,26 @@ def text_of(path: Path) -> str:
         raise RowsError(f"{path} is no whole gzip file ({error}): fetch it again.") from None
     except OSError as error:
         raise RowsError(f"{path} could not be read ({error.strerror}).") from None
+
+
+def regular(path: Path) -> None:
+    """RowsError where something is there that is no regular file: a device or a pipe is never read to its end."""
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "a device or a pipe"
+        raise RowsError(f"{path} must be a regular file; it is {kind}.")
+
+
+def cut_lines(text: str) -> list[str]:
+    """Lines that only the beginning of a row is left of, which `parsed` leaves out: who was killed wrote no more."""
+    return [line for line in text.split("\n") if line.startswith('{"schema"') and _is_cut(line)]
+
+
+def _is_cut(line: str) -> bool:
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        return _cut_off(line, error)
+    return False
 
 
 def parsed(path: Path, text: str) -> list[dict[str, Any]]:
@@ -109,9 +141,8 @@ def _checked(path: Path, number: int, found: Any) -> dict[str, Any]:
     if schema != SCHEMA:
         raise RowsError(f"{path}, line {number}: schema is {schema!r}; this version reads {SCHEMA}. Measure again, or use the "
                         "version of relpos that wrote it.")  # fmt: skip
-    missing = [name for name in REQUIRED if name not in found]
-    if missing:
-        raise RowsError(f"{path}, line {number}: the row has no {', '.join(missing)}.")
+    if said := complaint(found):
+        raise RowsError(f"{path}, line {number}: {said}.")
     return found
 
 
@@ -119,6 +150,7 @@ def done(path: Path, machine: str) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Rows of this machine that need not be measured again; RowsError if the file holds those of another one."""
     if path.suffix == PACKED:
         raise RowsError(f"{path} is packed: nothing can be added to it. Choose another --out.")
+    regular(path)
     if not path.exists():
         return {}
     found = read(path)

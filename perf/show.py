@@ -1,6 +1,7 @@
 """What a person reads while and after measuring: the machine, the plan, a table of ratios, the changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from relpos.perf.compare import Change
@@ -10,6 +11,7 @@ from relpos.perf.rows import MEASURED, UNSTABLE, latest
 from relpos.perf.sweep import Sweep
 
 MIB = 2**20
+NAMED = 5  # points that are named where many lack a column
 HOLLOW = "○"  # an unstable figure: shown, never ranked
 
 
@@ -68,18 +70,25 @@ def _cell(one: Mapping[str, Any]) -> str:
     training = one["mode"] == "forward_backward"
     bytes_ = one.get("peak_bytes" if training else "extra_bytes")
     memory = f"{bytes_ / MIB:.1f}" if bytes_ is not None else "–"
-    speed = f" {one['tokens_per_second'] / 1000:>6.1f}" if training else ""
+    tokens = one.get("tokens_per_second")
+    speed = f" {'–' if tokens is None else f'{tokens / 1000:.1f}':>6}" if training else ""
     by_limit = one["variant"] != LIMIT and "median_of_ratios" in one
     time = f"{one['median_of_ratios']:.2f}" if by_limit else f"{one['latency_ms']:.2f} ms"
     return f"{HOLLOW if one['status'] == UNSTABLE else ''}{time}{speed} {memory:>8}"
 
 
-def change_lines(found: Sequence[Change]) -> Iterator[str]:
-    """A line per point: new over old with its interval, and a word where the interval says so."""
-    if not found:
+def change_lines(found: Sequence[Change], lacking: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Iterator[str]:
+    """A line per point: new over old with its interval, and a word where the interval says so; last what could not be held.
+
+    lacking   points of both files that have no ratios of at least two rounds, by the file where they are missing
+    """
+    if not found and not lacking:
         yield "nothing was measured in both files"
     for one in found:
         word = "slower" if one.slower else "faster" if one.faster else "as before"
         r = one.row
         where = f"{r['variant']} {r['mode']} {'causal' if r['causal'] else 'bidirectional'} {r['dtype']} L = {r['key_length']}"
         yield f"{where}: {one.ratio:.2f} [{one.low:.2f}, {one.high:.2f}] {word}"
+    for file, points in lacking.items():
+        said = f"{', '.join(points[:NAMED])}{' …' if len(points) > NAMED else ''}"
+        yield f"not compared, {file} has no `ratios` of two rounds or more for {len(points)} of the points in both: {said}"

@@ -160,11 +160,12 @@ def _new(found: list[Found], before: Before, facts: dict[str, Any], shape: Shape
 
 
 def chosen_lengths(texts: Iterable[str]) -> tuple[int, ...]:
-    """Lengths from the command line; ValueError with what is wrong."""
+    """Lengths from the command line, none where nothing was asked for; ValueError with what is wrong."""
     found = []
     for text in texts:
-        for part in text.replace(",", " ").split():
-            if not part.isdigit() or int(part) < 2:
+        parts = text.replace(",", " ").split()
+        for part in parts or [text]:
+            if not (part.isascii() and part.isdecimal()) or int(part) < 2:
                 raise ValueError(f"--lengths takes whole numbers from 2, such as 512,1024; got {part!r}.")
             found.append(int(part))
     return tuple(sorted(set(found)))

@@ -51,7 +51,7 @@ def _made(data: Path | None, out: Path, folder: Path) -> Source:
     found = source(taken)
     if found.rows and taken != out / DATA / ROWS:
         (folder / DATA).mkdir()
-        (folder / DATA / ROWS).write_bytes(packed(found.rows))
+        (folder / DATA / ROWS).write_bytes(packed(found.rows, found.cut))
         name = f"{ROWS.partition('.')[0]}.machine-{machine_id(found.machine)}.json"
         (folder / DATA / name).write_text(json.dumps(found.machine, indent=1) + "\n", encoding="utf-8")
     figures.draw(found.rows, KILLS, folder / FIGURES)

@@ -42,6 +42,8 @@ def claim(run: Run) -> str:
     a, s = rows["alibi"], rows["sinusoidal"]
     if a is None or s is None or same is None or not all(ranked(row) for row in (a, s, same)):
         return ""
+    if any(row.get(name) is None for row in (a, s) for name in ("tokens_per_second", "peak_bytes")):
+        return ""
     faster, peak = a["tokens_per_second"] / s["tokens_per_second"], a["peak_bytes"] / s["peak_bytes"]
     tokens = [f"{whole(r['tokens_per_second'])} tokens/s at {length(r['key_length'])}" for r in (a, s)]
     return (

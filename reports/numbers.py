@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from relpos.perf.growth import SAMPLED
 from relpos.perf.rows import MEASURED, UNSTABLE
 
 NOTHING, HOLLOW = "—", "○"
@@ -103,8 +104,8 @@ def whole(value: float) -> str:
 
 
 def exponent(fit: Mapping[str, Any]) -> str:
-    """A power of L with its interval."""
-    return f"{fit['p']:.2f} [{fit['p_low']:.2f}, {fit['p_high']:.2f}]"
+    """A power of L, with its interval where what it was fitted to was sampled and not counted."""
+    return f"{fit['p']:.2f} [{fit['p_low']:.2f}, {fit['p_high']:.2f}]" if fit["metric"] in SAMPLED else f"{fit['p']:.2f}"
 
 
 def length(value: int) -> str:

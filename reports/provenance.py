@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from relpos.perf.point import Shape
+from relpos.perf.point import CONTROL, LIMIT, Shape
 from relpos.perf.sweep import FULL, Sweep
 from relpos.reports.numbers import listed
 from relpos.reports.run import Run
@@ -31,14 +31,23 @@ def doubts(source: Source, run: Run) -> Iterator[str]:
     if not run.rows:
         yield "nothing was measured yet"
         return
+    if not run.measured:
+        yield f"none of its {_number(len(run.rows), 'row')} has a figure of an implementation"
     if kind(run) != "full":
         yield f"its rows are of {'a default' if kind(run) else 'part of a'} run, not of a full one"
     if missing := [label for label in source.certificates if not any(r["variant"] == label for r in run.rows)]:
         yield f"{len(missing)} of {len(source.certificates)} certified implementations are not in the run"
     if any(r.get("dirty") for r in run.rows):
         yield "the tree that was measured had changes that no commit holds"
+    if source.cut:
+        were = "were" if len(source.cut) > 1 else "was"
+        yield f"{_number(len(source.cut), 'cut-off line')} of its rows {were} left out"
     if source.changed:
         yield f"the source of {listed(source.changed)} is no longer the one that was measured"
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def facts(run: Run, name: str) -> str:
@@ -55,9 +64,17 @@ def described(source: Source, run: Run) -> str:
     cores = f"{record['affinity']} cores, PyTorch {record['torch']} on {record['threads']} of them"
     changed = ", from a tree with changes that no commit holds" if any(r.get("dirty") for r in run.rows) else ""
     return (
-        f"{len(run.rows):,} measured points of {what} on {record['processor']} ({cores}, {gpu}{record['memory_gib']} GiB; "
+        f"{_points(run)} of {what} on {record['processor']} ({cores}, {gpu}{record['memory_gib']} GiB; "
         f"machine `{first['machine']}`){changed}. Attention of {_sizes(first)} throughout."
     )
+
+
+def _points(run: Run) -> str:
+    """How many points were tried, and of how many there is a figure, those of the limit left aside."""
+    tried = sum(r["variant"] not in (LIMIT, CONTROL) for r in run.rows)
+    if run.measured == tried:
+        return _number(tried, "measured point")
+    return f"{_number(run.measured, 'measured point') if run.measured else 'no measured point'} of {tried:,} that were tried,"
 
 
 def _sizes(row: Row) -> str:

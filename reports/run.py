@@ -49,10 +49,15 @@ class Run:
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """Lengths with a column: the usual ones, or if the run has none of them the first, middle and last of its own."""
-        if not self.lengths or set(SHOWN) & set(self.lengths):
+        """Lengths with a column: the usual ones if the run has all of them, or the first, middle and last of its own."""
+        if not self.lengths or set(SHOWN) <= set(self.lengths):
             return SHOWN
         return tuple(sorted({self.lengths[0], self.lengths[len(self.lengths) // 2], self.lengths[-1]}))
+
+    @property
+    def measured(self) -> int:
+        """Rows with a figure, those of the limit left aside."""
+        return sum(r["status"] in MEASURED and r["variant"] not in (LIMIT, CONTROL) for r in self.rows)
 
     @property
     def ranked_at(self) -> int:

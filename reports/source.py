@@ -12,7 +12,7 @@ from typing import Any
 from relpos.conformance import certificate
 from relpos.conformance.errors import UsageError
 from relpos.perf.machine import machine_id
-from relpos.perf.rows import PACKED, RowsError, latest, parsed, text_of
+from relpos.perf.rows import PACKED, RowsError, cut_lines, latest, parsed, text_of
 from relpos.perf.variants import CERTIFICATES, built_in
 
 HOME = CERTIFICATES.parents[1] / "reports"  # of the clone, wherever the command is given
@@ -30,6 +30,7 @@ class Source:
     certificates   by variant
     said           sentences of peers.md and of kill_table.md, by file name
     changed        variants whose source is no longer the one that was measured
+    cut            lines that were cut off, as they stood among the rows
     """
 
     rows: tuple[Row, ...]
@@ -37,24 +38,29 @@ class Source:
     certificates: dict[str, dict[str, Any]]
     said: dict[str, tuple[str, ...]]
     changed: tuple[str, ...]
+    cut: tuple[str, ...] = ()
 
     @cached_property
     def id(self) -> str:
-        """Twelve letters that stand for this data: a hash of rows, machine and certificates."""
-        text = json.dumps([self.rows, self.machine, self.certificates], sort_keys=True, ensure_ascii=False)
+        """Twelve letters that stand for this data: a hash of rows, those that were cut off too, machine and certificates."""
+        data = [self.rows, self.machine, self.certificates, *([self.cut] if self.cut else [])]
+        text = json.dumps(data, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def source(rows: Path | None, *, certificates: Path = CERTIFICATES, home: Path = HOME) -> Source:
     """Everything, read and checked; without a file of rows what there is besides. RowsError or UsageError say what is wrong."""
-    found = read_rows(rows) if rows is not None else ()
+    found, cut = read_rows(rows) if rows is not None else ((), ())
     record = machine_of(rows, found) if rows is not None else {}
     said = {name: _said(home / name) for name in ("peers.md", "kill_table.md")}
-    return Source(found, record, _certificates(certificates), said, _changed(found))
+    return Source(found, record, _certificates(certificates), said, _changed(found), cut)
 
 
-def read_rows(path: Path) -> tuple[Row, ...]:
-    """Rows of a run, the last of each point. RowsError: none, cut off, of two machines, of another schema."""
+def read_rows(path: Path) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """Rows of a run, the last of each point, and lines between them that were cut off.
+
+    RowsError: there are none, the last is cut off, they are of two machines, of another schema, or hold what no row holds.
+    """
     text = text_of(path)
     if text and not text.endswith("\n"):
         raise RowsError(f"{path} is cut off in its last line: the run was ended. The same `perf` command goes on; or "
@@ -65,7 +71,7 @@ def read_rows(path: Path) -> tuple[Row, ...]:
         raise RowsError(f"{path} holds rows of machines {' and '.join(machines)}: a report is of one.")
     if not found:
         raise RowsError(f"{path} holds no rows; `nox -s perf -- --out {path.name}` measures some.")
-    return found
+    return found, tuple(cut_lines(text))
 
 
 def machine_of(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
@@ -83,9 +89,10 @@ def machine_of(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
     return record
 
 
-def packed(rows: Sequence[Row]) -> bytes:
-    """Rows as they are kept: one JSON object a line, compressed, the same bytes for the same rows."""
-    text = "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in rows)
+def packed(rows: Sequence[Row], cut: Sequence[str] = ()) -> bytes:
+    """Rows as they are kept: one JSON object a line, compressed, the same bytes for the same rows; first what was cut off."""
+    text = "".join(line + "\n" for line in cut)
+    text += "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in rows)
     return gzip.compress(text.encode(), mtime=0)
 
 

@@ -182,6 +182,9 @@ COMPLAINTS = [
     (("--lengths", "512,long"), "--lengths takes whole numbers from 2, such as 512,1024; got 'long'."),
     (("--variant", "alibi/fast"), "--variant: there is no 'alibi/fast'; there are alibi/bias"),
     (("--device", "tpu"), "--device takes cpu or cuda; got 'tpu'."),
+    (("--lengths", ""), "--lengths takes whole numbers from 2, such as 512,1024; got ''."),
+    (("--lengths", ","), "--lengths takes whole numbers from 2, such as 512,1024; got ','."),
+    (("--seed", "-1"), "--seed takes a whole number from 0 to 4294967295; got -1."),
     (("--rounds", "-1"), "--rounds and --threads take positive whole numbers."),
     (("--impl", "my.py:bias"), "add --scheme NAME"),
 ]
@@ -192,6 +195,7 @@ def test_what_makes_no_sense_is_said_without_a_traceback(words, said, tmp_path, 
     assert main(("perf", *words, "--out", str(tmp_path / "rows.jsonl"))) == 2
     err = " ".join(capsys.readouterr().err.split())
     assert said in err and "Traceback" not in err
+    assert list(tmp_path.iterdir()) == [], "no record of a machine that measured nothing"
 
 
 def test_an_unknown_dtype_is_refused_with_those_there_are(capsys):

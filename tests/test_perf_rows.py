@@ -8,14 +8,15 @@ import signal
 import pytest
 
 from relpos.perf.point import Shape, Variant
-from relpos.perf.rows import OK, OOM, UNSTABLE, RowsError, append, done, key, read, row
+from relpos.perf.rows import MEASURED, OK, OOM, UNSTABLE, RowsError, append, done, key, read, row
 
 RUN = {"run": "r", "machine": "m1", "version": "0", "commit": "c", "dirty": False, "load": 0.0}
 ALIBI = Variant(label="alibi/toeplitz", spec="x:y", scheme="alibi")
 
 
 def one(status=OK, length=512, machine="m1", **figures):
-    return row({**RUN, "machine": machine}, ALIBI, Shape(key_length=length), status, **figures)
+    had = {"latency_ms": 1.0, "samples_ms": [1.0]} if status in MEASURED else {}
+    return row({**RUN, "machine": machine}, ALIBI, Shape(key_length=length), status, **had | figures)
 
 
 def test_a_row_says_what_was_measured_and_where():

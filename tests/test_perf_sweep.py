@@ -91,12 +91,12 @@ def test_the_fastest_stands_for_its_scheme():
     assert [v.label for v in chosen] == ["alibi/fast", "t5/only"]
 
 
-@pytest.mark.parametrize(("text", "found"), [("512,1024", (512, 1024)), ("64 32", (32, 64)), ("", ())])
-def test_lengths_are_read(text, found):
-    assert chosen_lengths([text]) == found
+@pytest.mark.parametrize(("texts", "found"), [(["512,1024"], (512, 1024)), (["64 32"], (32, 64)), ([], ())])
+def test_lengths_are_read(texts, found):
+    assert chosen_lengths(texts) == found
 
 
-@pytest.mark.parametrize("text", ["512,long", "1", "-4", "4.5"])
+@pytest.mark.parametrize("text", ["512,long", "1", "-4", "4.5", "", ",", " ", "5²"])
 def test_a_length_that_is_none_is_named(text):
     with pytest.raises(ValueError, match="--lengths takes whole numbers from 2"):
         chosen_lengths([text])

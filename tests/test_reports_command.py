@@ -55,7 +55,7 @@ def test_it_writes_the_document_its_figures_and_the_rows_that_it_is_made_of(tmp_
         f"{stem}.png",
     }
     assert all(name in out for name in names) and "preliminary: its rows are of part of a run" in out
-    assert list(read_rows(report / "data" / ROWS)) == FEW
+    assert list(read_rows(report / "data" / ROWS)[0]) == FEW
     assert json.loads((report / "data" / f"perf.machine-{MACHINE}.json").read_text(encoding="utf-8")) == RECORD
 
 
@@ -87,7 +87,7 @@ def test_without_rows_there_is_a_report_that_says_so(tmp_path, capsys):
 
 def test_of_a_point_that_was_measured_again_the_last_row_counts(tmp_path):
     again = [{**FEW[0], "latency_ms": 77.0}]
-    kept = read_rows(write(tmp_path / "full.jsonl", [*FEW, *again]))
+    kept, _ = read_rows(write(tmp_path / "full.jsonl", [*FEW, *again]))
     assert len(kept) == len(FEW) and kept[0]["latency_ms"] == 77.0
 
 
@@ -184,4 +184,4 @@ def test_a_package_that_is_missing_is_named_with_what_to_type(tmp_path, capsys, 
 
 def test_the_rows_of_a_run_are_read_as_perf_reads_them(tmp_path):
     path = write(tmp_path / "rows.jsonl", FEW)
-    assert list(read_rows(path)) == read(path)
+    assert list(read_rows(path)[0]) == read(path)

@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from scipy.optimize import isotonic_regression
 
 from relpos.perf.figures.points import LIMIT_NAME, Metric, Point, hollow
-from relpos.perf.figures.style import BEHIND, GUIDE, LETTER_INCHES, SMALL
+from relpos.perf.figures.style import BEHIND, GUIDE, LEADER, LETTER_INCHES, SMALL
 from relpos.perf.point import LIMIT
 
 ROOM = 2.0  # below the lowest line, for the guides
@@ -128,7 +128,7 @@ def label_beside(ax: Any, at: Mapping[str, tuple[float, float]], looks: Looks) -
     inches = ax.get_window_extent().height / ax.figure.dpi
     for name, y in zip(order, spread([at[name][1] for name in order], LETTER_INCHES / inches), strict=True):
         style = {"color": looks[name]["color"], "transform": ax.transAxes, "clip_on": False}
-        ax.plot([at[name][0], BESIDE], [at[name][1], y], linewidth=0.7, zorder=0.5, **style)
+        ax.plot([at[name][0], BESIDE], [at[name][1], y], **LEADER, transform=ax.transAxes, clip_on=False)
         ax.plot(BESIDE, y, looks[name]["marker"] or "o", markersize=5, **style)
         ax.text(BESIDE + 0.02, y, LIMIT_NAME if name == LIMIT else name, transform=ax.transAxes, va="center", fontsize=SMALL)
 
