@@ -47,12 +47,14 @@ class Run:
         """All that were measured."""
         return tuple(sorted({L for _, _, L in self.found}))
 
-    @property
-    def shown(self) -> tuple[int, ...]:
-        """Lengths with a column: the usual ones if the run has all of them, or the first, middle and last of its own."""
-        if not self.lengths or set(SHOWN) <= set(self.lengths):
+    def shown(self, way: Way) -> tuple[int, ...]:
+        """Lengths with a column: the usual ones if all have figures this way, or the first, middle and last that have some."""
+        there = {r["key_length"] for r in self.rows if r["status"] in MEASURED and _of(r) == (way.mode, way.causal, way.dtype)}
+        able = sorted(there) or self.lengths
+        if not able or set(SHOWN) <= set(able):
             return SHOWN
-        return tuple(sorted({self.lengths[0], self.lengths[len(self.lengths) // 2], self.lengths[-1]}))
+        middle = self.ranked_at if self.ranked_at in able[:-1] else able[len(able) // 2]
+        return tuple(sorted({able[0], middle, able[-1]}))
 
     @property
     def measured(self) -> int:
@@ -108,6 +110,10 @@ class Run:
         """Least and greatest median ratio of the limit to itself, and at how many shapes; None: there is no control."""
         medians = [r["median_of_ratios"] for r in self.line(CONTROL, way) if r.get("median_of_ratios")]
         return (min(medians), max(medians), len(medians)) if medians else None
+
+
+def _of(row: Row) -> tuple[Any, ...]:
+    return row["mode"], row["causal"], row["dtype"]
 
 
 def _order(way: Way) -> tuple[Any, ...]:

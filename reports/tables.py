@@ -63,7 +63,7 @@ def by_time(run: Run, way: Way, schemes: Iterable[str]) -> list[tuple[str, str |
 def verdict(run: Run, way: Way, certificates: Mapping[str, dict[str, Any]], link: str) -> Table:
     """One row per scheme: laws, error, time, memory, parameters, decode."""
     notes, at = Notes(), length(run.ranked_at)
-    head = ["scheme (variant)", "laws held", *_times(run), f"extra MiB at {at}", "memory grows like L to the",
+    head = ["scheme (variant)", "laws held", *_times(run, way), f"extra MiB at {at}", "memory grows like L to the",
             f"decode, × limit at {at}", "error, units", "learned numbers"]  # fmt: skip
     rows, absent = [], []
     for scheme, variant in by_time(run, way, sorted({label.partition("/")[0] for label in certificates} | set(run.schemes))):
@@ -75,7 +75,7 @@ def verdict(run: Run, way: Way, certificates: Mapping[str, dict[str, Any]], link
         rows.append([
             named(scheme, variant),
             laws(certificates.get(variant), variant, link, notes),
-            *(ratio_cell(run.at(variant, way, n), notes) for n in run.shown),
+            *(ratio_cell(run.at(variant, way, n), notes) for n in run.shown(way)),
             cell(row, "extra_bytes", mib, notes),
             _memory_exponent(run, variant, way, notes),
             _decode(run, scheme, variant, decode, notes),
@@ -86,8 +86,8 @@ def verdict(run: Run, way: Way, certificates: Mapping[str, dict[str, Any]], link
     return Table(way.words, table(head, rows), [*notes.lines, *none])
 
 
-def _times(run: Run) -> list[str]:
-    return [f"× limit at {length(n)}" for n in run.shown]
+def _times(run: Run, way: Way) -> list[str]:
+    return [f"× limit at {length(n)}" for n in run.shown(way)]
 
 
 def named(scheme: str, variant: str | None) -> str:
@@ -119,11 +119,11 @@ def _error(run: Run, variant: str | None, way: Way, notes: Notes) -> str:
 def ratios(run: Run, way: Way) -> Table:
     """Time and memory of every scheme in one way."""
     notes, at = Notes(), length(run.ranked_at)
-    head = ["scheme (variant)", *_times(run), f"peak MiB at {at}", f"ms at {at}"]
+    head = ["scheme (variant)", *_times(run, way), f"peak MiB at {at}", f"ms at {at}"]
     rows = []
     for scheme, variant in by_time(run, way, run.schemes):
         row = run.at(variant, way, run.ranked_at)
-        times = (ratio_cell(run.at(variant, way, n), notes) for n in run.shown)
+        times = (ratio_cell(run.at(variant, way, n), notes) for n in run.shown(way))
         rows.append(
             [named(scheme, variant), *times, cell(row, "peak_bytes", mib, notes), cell(row, "latency_ms", short, notes)]
         )
@@ -133,20 +133,25 @@ def ratios(run: Run, way: Way) -> Table:
 
 def _of_limit(run: Run, way: Way, notes: Notes) -> list[str]:
     row = run.at(LIMIT, way, run.ranked_at)
-    return ["*limit*", *("1" for _ in run.shown), cell(row, "peak_bytes", mib, notes), cell(row, "latency_ms", short, notes)]
+    return [
+        "*limit*",
+        *("1" for _ in run.shown(way)),
+        cell(row, "peak_bytes", mib, notes),
+        cell(row, "latency_ms", short, notes),
+    ]
 
 
 def training(run: Run, way: Way) -> Table:
     """Tokens per second of a training step, its peak, and what it keeps for backward."""
     notes, at = Notes(), length(run.ranked_at)
-    tokens = [f"tokens/s at {length(n)}" for n in run.shown]
+    tokens = [f"tokens/s at {length(n)}" for n in run.shown(way)]
     head = ["scheme (variant)", *tokens, f"× limit at {at}", f"peak MiB at {at}", f"kept for backward, MiB at {at}"]
     rows = []
     for scheme, variant in [*by_time(run, way, run.schemes), ("limit", LIMIT)]:
         row = run.at(variant, way, run.ranked_at)
         rows.append([
             "*limit*" if variant == LIMIT else named(scheme, variant),
-            *(_tokens(run.at(variant, way, n), notes) for n in run.shown),
+            *(_tokens(run.at(variant, way, n), notes) for n in run.shown(way)),
             "1" if variant == LIMIT else ratio_cell(row, notes),
             cell(row, "peak_bytes", mib, notes),
             cell(row, "backward_bytes", mib, notes),
@@ -191,9 +196,9 @@ def peers(run: Run, way: Way) -> Table | None:
         if not any(r["status"] in MEASURED for r in line):
             none.append(f"{variant}: {escaped(why(line[0]))}")
             continue
-        times = [ratio_cell(run.at(variant, way, n), notes) for n in run.shown]
+        times = [ratio_cell(run.at(variant, way, n), notes) for n in run.shown(way)]
         rows.append([f"**{variant}**", line[0]["origin"], *times, _over_ours(run, variant, way, notes)])
-    head = ["implementation", "of", *_times(run), f"over ours at {length(run.ranked_at)}"]
+    head = ["implementation", "of", *_times(run, way), f"over ours at {length(run.ranked_at)}"]
     return Table(way.words, table(head, rows, left=2), [*notes.lines, *none]) if rows or none else None
 
 

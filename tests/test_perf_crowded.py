@@ -104,6 +104,18 @@ def _of_data(line, ax):
 
 
 @pytest.mark.parametrize("name", [name for name in MEASURED_ONES if name != "backward-float32"])
+def test_what_leads_from_a_line_to_its_name_does_not_look_like_data(drawings, name):
+    leaders = [line for ax in drawings[name].figure.axes for line in ax.lines if _leads(line, ax)]
+    assert len(leaders) >= len(CROWD) - 2
+    for line in leaders:
+        assert (line.get_color(), line.get_linestyle()) == ("0.6", ":") and line.get_linewidth() < 1
+
+
+def _leads(line, ax):
+    return len(line.get_xdata()) == 2 and line.get_transform() == ax.transAxes
+
+
+@pytest.mark.parametrize("name", [name for name in MEASURED_ONES if name != "backward-float32"])
 def test_every_variant_is_named_in_every_panel(drawings, name):
     for ax in drawings[name].figure.axes:
         said = {text.get_text() for text in ax.texts}

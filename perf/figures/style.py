@@ -12,6 +12,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (8, 2)))
 LIMIT_LOOK: dict[str, Any] = {"color": "black", "linewidth": 2.6, "linestyle": "-", "marker": ""}
 GUIDE: dict[str, Any] = {"color": "0.7", "linewidth": 0.9, "linestyle": (0, (2, 2)), "zorder": 0}
+# From the end of a line to its name: no colour of data, thinner and lighter than a guide.
+LEADER: dict[str, Any] = {"color": "0.6", "linewidth": 0.6, "linestyle": ":", "zorder": 0.5}
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8}  # of text across a line
 DARK, LIGHT, PALE = "#08306B", "#D55E00", "0.55"  # two that greyscale tells apart, and what is only said in passing
 WIDTH, ROW = 8.0, 4.6  # inches; at half of it the smallest letters are still 5 points
