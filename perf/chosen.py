@@ -47,9 +47,9 @@ class Asked:
             return self.ours
         return list({v.scheme: v for v in sorted(self.ours, key=lambda v: v.label in known)}.values())
 
-    def settled(self, known: frozenset[str]) -> list[Variant]:
+    def settled(self, known: frozenset[str], how: Options) -> list[Variant]:
         """All that are measured; a probe finds who stands for its scheme, unless earlier rows have one."""
-        ours = representatives(self.ours, known=known) if self.one_per_scheme else self.ours
+        ours = representatives(self.ours, known=known, options=how) if self.one_per_scheme else self.ours
         return [*self.others, *ours]
 
 

@@ -98,8 +98,8 @@ def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[st
     words, seconds = _estimate(asked, known, sweep, how, before)
     console.show_lines([words])
     began = perf_counter()
-    variants = asked.settled(known)
-    left = [v for v in variants if any(unmeasured([v], shape, before) for shape in sweep.shapes())]
+    variants = asked.settled(known, how)
+    left = [v for v in variants if any(unmeasured([v], shape, before, how.at(shape)) for shape in sweep.shapes())]
     refused = {v.label: why for v in left if (why := gate(v))}
     console.show_lines([show.plan_line(sweep, variants, how)])
     with console.progress_bar() as bar:
@@ -117,7 +117,7 @@ def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[st
 def _estimate(asked: Asked, known: frozenset[str], sweep: Sweep, how: Options, before: Before) -> tuple[str, float]:
     """How long what is missing will take, in words and in seconds."""
     likely = asked.likely(known)
-    left = [shape for shape in sweep.shapes() if unmeasured(likely, shape, before)]
+    left = [shape for shape in sweep.shapes() if unmeasured(likely, shape, before, how.at(shape))]
     if not left:
         return "all of it was measured before: nothing is measured again", 0.0
     here = pace(how, sweep.dtypes, sweep.device)

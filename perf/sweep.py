@@ -1,7 +1,7 @@
 """The sweep: which shapes, in which order, how long it will take; rows are written as they come and never measured twice."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +74,21 @@ AGREE = 0.25
 
 
 def representatives(
-    variants: list[Variant], measure: Callable[..., list[Found]] = measure_isolated, known: frozenset[str] = frozenset()
+    variants: list[Variant],
+    measure: Callable[..., list[Found]] = measure_isolated,
+    known: frozenset[str] = frozenset(),
+    options: Options = PROBING,
 ) -> list[Variant]:
-    """One variant of every scheme: one that is `known` from earlier rows, or the fastest of a probe, causal and not."""
+    """One variant of every scheme: one that is `known` from earlier rows, or the fastest of a probe, causal and not.
+
+    options   threads and seed of the probe are theirs
+    """
     chosen = {v.scheme: v for v in reversed(variants) if v.label in known}
     racing = [v for v in variants if v.scheme not in chosen]
     spent: dict[str, list[float]] = {}
+    probing = replace(PROBING, threads=options.threads, seed=options.seed)
     for causal in (False, True) if racing else ():
-        for variant, status, figures in measure(PROBE.but(causal=causal), racing, PROBING):
+        for variant, status, figures in measure(PROBE.but(causal=causal), racing, probing):
             if status in MEASURED:
                 spent.setdefault(variant.label, []).append(min(figures["samples_ms"]))
     for scheme in {v.scheme for v in racing}:
@@ -112,7 +119,8 @@ def run(
     before, shapes = done(path, facts["machine"]), list(sweep.shapes())
     for number, shape in enumerate(shapes):
         progress(shape.describe(), number, len(shapes))
-        missing, how = unmeasured(variants, shape, before), options.at(shape)
+        how = options.at(shape)
+        missing, facts = unmeasured(variants, shape, before, how), {**facts, **_asked(how)}
         settled = list(settled_ahead(missing, shape, before, how, refused=refused, last=sweep.last_of_all(shape)))
         racing = [v for v in missing if v.label not in {one.label for one, _, _ in settled}]
         found = measure(shape, racing, how) if racing else []
@@ -125,10 +133,20 @@ def run(
     progress("done", len(shapes), len(shapes))
 
 
-def unmeasured(variants: Iterable[Variant], shape: Shape, before: Before) -> list[Variant]:
-    """Those without a row at this shape, or whose row is of another source."""
+def unmeasured(variants: Iterable[Variant], shape: Shape, before: Before, how: Options) -> list[Variant]:
+    """Those without a row at this shape, or whose row is of another source, seed or number of rounds."""
     rows = ((v, before.get(key(row({}, v, shape, OK)))) for v in variants)
-    return [v for v, one in rows if one is None or one.get("source", "") != v.source]
+    return [v for v, one in rows if one is None or one.get("source", "") != v.source or _otherwise(one, how)]
+
+
+def _asked(how: Options) -> dict[str, Any]:
+    return {"rounds": how.rounds, "seed": how.seed}
+
+
+def _otherwise(one: Mapping[str, Any], how: Options) -> bool:
+    """Whether a row was asked for with other rounds or another seed; rows of before these were written have as many samples."""
+    rounds = one.get("rounds", len(one.get("samples_ms", ())) or how.rounds)
+    return (rounds, one.get("seed", how.seed)) != (how.rounds, how.seed)
 
 
 def _has_grown(variant: Variant, shape: Shape, before: Before) -> bool:
@@ -153,7 +171,8 @@ def _checked(one: Found, shape: Shape, before: Before, options: Options, residen
 
 def _new(found: list[Found], before: Before, facts: dict[str, Any], shape: Shape, settled: list[Found]) -> Iterator[Found]:
     """Found rows; a limit that was measured with earlier variants of the shape stays, since their ratios are to that one."""
-    have_limit = key(row(facts, THE_LIMIT, shape, OK)) in before
+    old = before.get(key(row(facts, THE_LIMIT, shape, OK)))
+    have_limit = old is not None and not any(name in old and old[name] != facts[name] for name in ("rounds", "seed"))
     for one in (*found, *settled):
         if not (have_limit and one[0].label in (LIMIT, CONTROL)):
             yield one

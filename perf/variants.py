@@ -39,12 +39,20 @@ def _built_in(label: str, spec: str) -> Variant:
 
 
 def strangers(spec: str, scheme: str, claims: dict[str, Any], settings: dict[str, Any]) -> Variant:
-    """An implementation from elsewhere: "my_kernels:alibi" or "path/to/my_kernels.py:alibi"."""
+    """An implementation from elsewhere: "my_kernels:alibi" or "path/to/my_kernels.py:alibi".
+
+    Settings and claims are part of its label, and so of the key of its rows: with others it is another variant.
+    """
     place, _, name = spec.rpartition(":")
-    label = f"{scheme}/{Path(place).stem if place.endswith('.py') else place}:{name}"
+    stated = ", ".join(f"{name}={_short(value)}" for name, value in (*sorted(settings.items()), *sorted(claims.items())))
+    label = f"{scheme}/{Path(place).stem if place.endswith('.py') else place}:{name}" + (f"[{stated}]" if stated else "")
     given = tuple(settings.items())
     return Variant(label=label, spec=spec, scheme=scheme, claims=tuple(claims.items()), settings=given, origin="yours",
                    source=source_of(spec))  # fmt: skip
+
+
+def _short(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value).replace(" ", "")
 
 
 def source_of(spec: str) -> str:

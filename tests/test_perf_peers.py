@@ -41,7 +41,9 @@ def test_a_stranger_is_named_by_its_file_and_known_by_its_source(tmp_path):
     file = tmp_path / "kernels.py"
     file.write_text("def bias(): ...\n", encoding="utf-8")
     mine = strangers(f"{file}:bias", "alibi", {"level": "contribution"}, {"slope_rule": "press"})
-    assert (mine.label, mine.origin, mine.settings) == ("alibi/kernels:bias", "yours", (("slope_rule", "press"),))
+    label = "alibi/kernels:bias[slope_rule=press, level=contribution]"
+    assert (mine.label, mine.origin, mine.settings) == (label, "yours", (("slope_rule", "press"),))
+    assert strangers(f"{file}:bias", "alibi", {}, {}).label == "alibi/kernels:bias"
     file.write_text("def bias(): pass\n", encoding="utf-8")
     assert source_of(f"{file}:bias") != mine.source != ""
     assert source_of("no_such_module:bias") == "" and source_of("relpos.impls.alibi:bias") != source_of("relpos.impls.t5:bias")
