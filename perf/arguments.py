@@ -5,8 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from relpos.conformance import console
-from relpos.conformance.verdict import BROKEN, EXIT_CODES
+from relpos.perf.complaints import answered, show_nothing
 from relpos.perf.point import MODES
 from relpos.reports.arguments import add_reports
 
@@ -48,8 +47,12 @@ def run_perf(options: argparse.Namespace) -> int:
     """Measure, if what it takes is installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        console.show_broken(f"measuring needs {', '.join(missing)}: pip install 'relpos[perf]'.", word="package missing")
-        return EXIT_CODES[BROKEN]
+        needed = f"measuring needs {', '.join(missing)}: pip install 'relpos[perf]'."
+        return show_nothing(needed, done="measured", word="package missing")
     from relpos.perf.command import run_perf as run
 
-    return run(options)
+    return answered(run, options, done=_done(options))
+
+
+def _done(options: argparse.Namespace) -> str:
+    return "compared" if options.compare is not None else "drawn" if options.figures is not None else "measured"

@@ -16,6 +16,7 @@ from relpos.perf import compare, show
 from relpos.perf.ahead import Before
 from relpos.perf.benchmark_json import dumps
 from relpos.perf.chosen import Asked, chosen_options, chosen_sweep, chosen_variants
+from relpos.perf.complaints import show_nothing
 from relpos.perf.estimate import estimate_s, in_words, pace
 from relpos.perf.growth import COLUMNS, growth_lines, growths, write_table
 from relpos.perf.isolated import resident_isolated
@@ -41,8 +42,7 @@ def run_perf(options: argparse.Namespace) -> int:
             return _compared(options)
         return _drawn(options) if options.figures is not None else _measured(options)
     except compare.OtherMachine as error:
-        console.show_broken(str(error), word="machine differs", code=compare.OTHER_MACHINE)
-        return compare.OTHER_MACHINE
+        return show_nothing(str(error), done="compared", word="machine differs", code=compare.OTHER_MACHINE)
     except RowsError as error:
         raise UsageError(str(error)) from None
 

@@ -5,8 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from relpos.conformance import console
-from relpos.conformance.verdict import BROKEN, EXIT_CODES
+from relpos.perf.complaints import answered, show_nothing
 
 PACKAGES = ("jinja2", "scipy", "psutil", "threadpoolctl", "matplotlib")
 
@@ -24,8 +23,9 @@ def run_reports(options: argparse.Namespace) -> int:
     """Make the report, if what it takes is installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
-        console.show_broken(f"a report needs {', '.join(missing)}: pip install 'relpos[perf]'.", word="package missing")
-        return EXIT_CODES[BROKEN]
+        return show_nothing(
+            f"a report needs {', '.join(missing)}: pip install 'relpos[perf]'.", done="made", word="package missing"
+        )
     from relpos.reports.command import run_reports as run
 
-    return run(options)
+    return answered(run, options, done="made")

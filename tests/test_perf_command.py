@@ -85,7 +85,8 @@ def test_slower_rows_exit_with_five_and_other_machines_with_seven(tmp_path, caps
     assert main(("perf", "--compare", files["old"], "--out", files["slow"])) == 5
     assert "slower" in capsys.readouterr().out
     assert main(("perf", "--compare", files["old"], "--out", files["far"])) == 7
-    assert "times of two machines are not compared" in " ".join(capsys.readouterr().err.split())
+    err = " ".join(capsys.readouterr().err.split())
+    assert "times of two machines are not compared" in err and err.endswith("Nothing was compared (exit 7).")
 
 
 def test_files_without_a_point_in_common_exit_with_six_and_one_that_is_no_file_with_two(tmp_path, capsys):
@@ -95,7 +96,8 @@ def test_files_without_a_point_in_common_exit_with_six_and_one_that_is_no_file_w
     assert main(("perf", "--compare", short, "--out", long)) == 6
     assert "nothing was measured in both files" in capsys.readouterr().out
     assert main(("perf", "--compare", none, "--out", long)) == 2
-    assert "there is no file of rows" in " ".join(capsys.readouterr().err.split())
+    err = " ".join(capsys.readouterr().err.split())
+    assert "there is no file of rows" in err and err.endswith("Nothing was compared (exit 2).")
 
 
 def leaving(*rows):
@@ -194,7 +196,7 @@ COMPLAINTS = [
 def test_what_makes_no_sense_is_said_without_a_traceback(words, said, tmp_path, capsys):
     assert main(("perf", *words, "--out", str(tmp_path / "rows.jsonl"))) == 2
     err = " ".join(capsys.readouterr().err.split())
-    assert said in err and "Traceback" not in err
+    assert said in err and "Traceback" not in err and err.endswith("Nothing was measured (exit 2).")
     assert list(tmp_path.iterdir()) == [], "no record of a machine that measured nothing"
 
 
@@ -223,3 +225,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path, capsys):
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert main(("perf", *SHORT, "--out", str(tmp_path / "file" / "rows.jsonl"))) == 2
     assert "could not be written" in " ".join(capsys.readouterr().err.split())
+
+
+def test_where_the_limit_cannot_be_had_no_record_of_the_machine_is_left(tmp_path, monkeypatch, capsys):
+    def none(options, dtypes, device):
+        raise command.UsageError("attention without positions cannot be measured here")
+
+    monkeypatch.setattr(command, "pace", none)
+    assert main(("perf", *SHORT, "--out", str(tmp_path / "rows.jsonl"))) == 2
+    assert "cannot be measured here" in capsys.readouterr().err and list(tmp_path.iterdir()) == []

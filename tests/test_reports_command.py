@@ -127,7 +127,11 @@ def test_what_is_no_file_of_rows_is_named_and_nothing_is_written(tmp_path, capsy
 
 def test_a_missing_file_says_how_one_is_made(tmp_path, capsys):
     assert made(tmp_path, "--data", tmp_path / "nowhere.jsonl") == 2
-    assert "there is no file of rows" in (err := said(capsys)) and "`nox -s perf -- --out nowhere.jsonl` makes one" in err
+    assert (
+        "there is no file of rows" in (err := said(capsys))
+        and err.endswith("Nothing was made (exit 2).")
+        and "`nox -s perf -- --out nowhere.jsonl` makes one" in err
+    )
 
 
 @pytest.mark.parametrize(
