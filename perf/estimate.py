@@ -23,7 +23,7 @@ OF_FASTEST = (0.9, 1.4, 1.7, 1.9, 2.0, 2.4, 2.6, 4.0, 8.0, 10.0)  # of the faste
 # Of a forward call over all pairs. Most variants form what a causal one does not need; a lone query has one row.
 PASSES = {"forward": 1.0, "forward_backward": 3.5, "decode": 0.15}
 CAUSAL = 0.75
-CALLS = 5  # besides the rounds: first, warming, once more for the output and for memory
+CALLS = 6  # besides the rounds: first, warming, twice more for the output, and for memory
 TWO = 1.4  # variants of a scheme where it is narrowed down: the fastest is often that of least memory too
 ABLE = 0.75  # of all variants, those that can be had at a shape
 # Seconds of single-threaded Python where a process that imports everything takes START_S to start.
