@@ -1,6 +1,5 @@
 """Implementations of `none` that would be given a false figure, or spoil that of others, if nobody looked."""
 
-import os
 import time
 
 import torch
@@ -123,4 +122,4 @@ def leaks(q, k, v):
 
 @implements("none")
 def hangs(q, k, v):
-    time.sleep(float(os.environ.get("RELPOS_TEST_HANGS_S", "300")))
+    time.sleep(300)

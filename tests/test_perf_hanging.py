@@ -11,8 +11,8 @@ import pytest
 from relpos.perf import isolated
 from relpos.perf.isolated import measure_isolated, patience_s
 from relpos.perf.measuring import Options
-from relpos.perf.point import Shape
-from relpos.perf.rows import OK, TOO_SLOW, broke
+from relpos.perf.point import Shape, Variant
+from relpos.perf.rows import MEASURED, OK, TOO_SLOW, broke
 from test_perf_sweep import FAST, OTHER, SLOW, pretended
 
 NOTED = "RELPOS_TEST_NOTED"
@@ -60,6 +60,15 @@ def test_a_variant_that_hangs_is_ended_with_all_that_it_started_and_takes_nobody
     assert broke({"status": status, **figures}), "the exit code is 1"
     assert rows["alibi/fast"][0] == rows["t5/only"][0] == OK
     assert not lives(int(noted.read_text(encoding="utf-8")))
+
+
+def test_an_implementation_that_hangs_is_named_and_the_others_are_measured(monkeypatch):
+    monkeypatch.setattr(isolated, "patience_s", lambda options: 25.0)
+    file, small = Path(__file__).with_name("strangers_timed.py"), Shape(key_length=16, heads=2, head_dim=8)
+    both = [Variant(label=f"none/{n}", spec=f"{file}:{n}", scheme="none", origin="yours") for n in ("hangs", "plain")]
+    rows = {v.label: (s, f) for v, s, f in measure_isolated(small, both, Options(threads=1, rounds=2, memory=False))}
+    assert rows["none/hangs"] == (TOO_SLOW, {"reason": "did not return within 25 s", "exit_code": -9})
+    assert rows["none/plain"][0] in MEASURED
 
 
 def test_a_process_that_left_is_not_waited_for_because_of_what_it_started():
