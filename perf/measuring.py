@@ -211,7 +211,7 @@ class Race:
         data, shape = self.inputs.data, self.shape
         fresh = lambda: self.call(label, data)  # noqa: E731
         found = footprint(fresh, shape, data.q.nbytes)
-        figures = found.figures | {"output_bytes": data.q.nbytes}
+        figures: dict[str, Any] = {**found.figures, "output_bytes": data.q.nbytes}
         if found.retained_bytes > self._gradients_bytes(label) and (more := leaked_bytes(fresh)):
             figures["note"] = f"leaks: {more} bytes more stay alive after every call"
         first = self.firsts.get(label)
