@@ -24,18 +24,20 @@ from relpos.show.command import add_show
 from relpos.spec.contract import SettingsError
 from relpos.spec.registry import UnknownScheme, settings_class
 
+DONE = {"show": "shown", "vectors": "written", "faults": "planted"}  # what other commands do than to judge
 COMPLAINTS = (UsageError, SettingsError, UnknownScheme, CardError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     options = parser().parse_args(arguments)
+    done = DONE.get(options.command, "judged")
     try:
         return options.run(options)
     except AdapterError as error:
-        console.show_broken(str(error))
+        console.show_broken(str(error), done=done)
     except COMPLAINTS as error:
-        console.show_broken(str(error), word="wrong usage")
+        console.show_broken(str(error), word="wrong usage", done=done)
     except KeyboardInterrupt:
         console.show_interrupted()
         return EXIT_CODES[INCOMPLETE]
@@ -49,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         description="Is an implementation of a position encoding right? Exit codes: 0 conforms, 1 does not, 2 broken adapter "
         "or wrong usage, 3 undecided between named settings, 4 incomplete.",
     )
-    commands = top.add_subparsers(required=True, metavar="command")
+    commands = top.add_subparsers(required=True, metavar="command", dest="command")
     add_check(commands)
     every = commands.add_parser("builtins", help="judge every implementation that ships with relpos")
     every.add_argument("--scheme", help="only those of one scheme")

@@ -135,11 +135,11 @@ def show_lines(lines: Iterable[str], *, style: str = "") -> None:
         out.print(Text(line, style=style))
 
 
-def show_broken(message: str, *, word: str = BROKEN, code: int = EXIT_CODES[BROKEN]) -> None:
-    """Nothing was judged, and why."""
+def show_broken(message: str, *, word: str = BROKEN, code: int = EXIT_CODES[BROKEN], done: str = "judged") -> None:
+    """Nothing was judged, or whatever else a command does, and why."""
     out = console(error=True)
     out.print(Text(f"{word}: {message}", style="red"))
-    out.print(Text(f"Nothing was judged (exit {code}).", style="dim"))
+    out.print(Text(f"Nothing was {done} (exit {code}).", style="dim"))
 
 
 def show_interrupted() -> None:

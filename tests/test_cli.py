@@ -193,3 +193,13 @@ def test_it_runs_from_where_the_user_stands(stand, name, code):
     assert done.returncode == code, done.stderr
     assert not done.stderr
     assert sorted(p.name for p in stand.iterdir() if p.name != "__pycache__") == [FILE]
+
+
+@pytest.mark.parametrize(
+    ("command", "done"), [("show", "shown"), ("vectors", "written"), ("faults", "planted"), ("builtins", "judged")]
+)
+def test_what_was_not_done_is_what_the_command_does(relpos, command, done):
+    words = (command, "alibbi") if command == "show" else (command, "--scheme", "alibbi")
+    words += ("--out", "vectors") if command == "vectors" else ()
+    code, _, err = relpos(*words)
+    assert code == 2 and err.rstrip().endswith(f"Nothing was {done} (exit 2).")

@@ -230,7 +230,7 @@ def test_wrong_usage_is_answered_in_words(relpos, stand, words, says):
     (stand / "list.txt").write_text("buy milk", encoding="utf-8")
     (stand / "binary.txt").write_bytes(b"\xff\xfe")
     code, _, err = relpos("faults", *words)
-    assert code == 2 and says in told(err) and "Nothing was judged" in err
+    assert code == 2 and says in told(err) and "Nothing was planted" in err
     assert (stand / "notes.txt").read_text(encoding="utf-8").strip() == (stand / "list.txt").read_text(encoding="utf-8")
 
 
