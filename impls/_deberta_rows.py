@@ -48,3 +48,11 @@ def _root(numerator: int, denominator: int, power: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if middle**power * denominator <= numerator else (low, middle)
     return min(low, FARTHEST)
+
+
+def constant_from(settings: DeBERTa) -> int:
+    """A distance from which on, before and after the query, all rows are one."""
+    if settings.version == "v1":
+        return settings.max_distance
+    end = bucket_ends(buckets(settings), settings.max_distance)[-1] + 1
+    return min(end, settings.max_distance) if settings.clamp else end

@@ -20,7 +20,7 @@ from torch.nn.functional import pad
 
 from relpos.impls._attention import attend, contiguous, shared_heads, visible
 from relpos.impls._skew import aligned
-from relpos.impls._streamed import Block, Plan, streamed
+from relpos.impls._streamed import Block, Plan, Range, streamed
 
 HEADS = 4  # at once: their buffer stays in the cache of a core
 
@@ -61,14 +61,18 @@ class Products:
         torch.matmul(self._turned(block), self._of_distances(self.vectors, block).transpose(-1, -2), out=product)
         if self._causal:
             product[..., self._own - block.s + 1 :] = -torch.inf
-        return _seen(product, block)
+        return seen(product, block.keys)
+
+    def ranges(self, block: Block) -> list[Range]:
+        """All keys at once."""
+        return [(slice(block.keys), self.added(block), None)]
 
     def collect(self, block: Block, gradient: Tensor) -> None:
         """Back through the view, then to the queries and the vectors."""
         to_asked, to_vectors = self._gradients
         assert to_asked is not None and to_vectors is not None
         buffer = self._buffer(block, gradient=True)
-        _seen(buffer, block).copy_(gradient)
+        seen(buffer, block.keys).copy_(gradient)
         found = buffer @ self._of_distances(self.vectors, block)
         to_asked[:, block.heads, block.first : block.last] = found.flip(-2)
         of_heads = (buffer.transpose(-1, -2) @ self._turned(block)).sum(0)
@@ -96,7 +100,7 @@ class Products:
         return kept
 
 
-def _seen(product: Tensor, block: Block) -> Tensor:
+def seen(product: Tensor, keys: int) -> Tensor:
+    """Products of turned queries, [..., n, n + m − 1], seen from m keys, [..., n, m]: column r + j of row r."""
     *lead, n, width = product.shape
-    strides = (*product.stride()[:-2], width + 1, 1)
-    return product.as_strided((*lead, n, block.keys), strides)
+    return product.as_strided((*lead, n, keys), (*product.stride()[:-2], width + 1, 1))

@@ -45,10 +45,18 @@ class Block:
         return self.last - self.first + self.keys - 1
 
 
+# Some keys; what is added to their scores, [1 or B, h, n, m]; and what each query adds to all of these alike, [B, h, n].
+Range = tuple[slice, Tensor, Tensor | None]
+
+
 class Term(Protocol):
     """Numbers for every distance in order, learned or not."""
 
     heads_at_once: int
+
+    def ranges(self, block: Block) -> list[Range]:
+        """What is added, by ranges of keys; all together they are all keys."""
+        ...
 
     def added(self, block: Block) -> Tensor:
         """What is added to the scaled products, [1 or B, h, n, m], strides of any kind."""
@@ -77,6 +85,7 @@ class Plan:
     offset: int
     causal: bool
     scale: float
+    reach: tuple[int, int] = (0, 0)  # of a ranged term: from where on it is constant, before and after the query
 
     def blocks(self, q: Tensor, k: Tensor, size: int, heads_at_once: int) -> Iterator[Block]:
         """All queries, block by block, the first ones first: what a causal block sees only grows."""
@@ -102,12 +111,8 @@ class _Streamed(torch.autograd.Function):
         divisors = q.new_empty(q.shape[:3], dtype=working(q.dtype))
         # A mask that requires a gradient would choose a kernel that forms all scores, even here.
         term = plan.makes(tuple(t.detach() for t in tensors), plan, learned=False)
-        for b in plan.blocks(q, k, FORWARD, term.heads_at_once):
-            at = (slice(None), b.heads, slice(b.first, b.last))
-            seen = (slice(None), b.heads, slice(b.keys))
-            found, divisor = flash(q[at].flip(-2), k[seen], v[seen], term.added(b), plan.scale)
-            out[at] = found.flip(-2)
-            divisors[at] = divisor.flip(-1)
+        with torch.autocast(q.device.type, enabled=False):  # it would round the term to 16 bits
+            _fill(out, divisors, term, plan, q, k, v)
         return out, divisors
 
     @staticmethod
@@ -144,6 +149,29 @@ class _Streamed(torch.autograd.Function):
         ]
         out, divisors = (torch.stack(parts) for parts in zip(*each, strict=True))
         return (out, divisors), (0, 0)
+
+
+def _fill(out: Tensor, divisors: Tensor, term: Term, plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> None:
+    """The forward call, block by block."""
+    for b in plan.blocks(q, k, FORWARD, term.heads_at_once):
+        at = (slice(None), b.heads, slice(b.first, b.last))
+        seen = (slice(None), b.heads, slice(b.keys))
+        found, divisor = _attended(term.ranges(b), q[at].flip(-2), k[seen], v[seen], plan.scale)
+        out[at] = found.flip(-2)
+        divisors[at] = divisor.flip(-1)
+
+
+def _attended(ranges: list[Range], q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Attention over all ranges, each weighed by its share of the divisor, and the logarithm of that, [B, h, n]."""
+    parts = []
+    for keys, mask, shift in ranges:
+        found, divisor = flash(q, k[:, :, keys], v[:, :, keys], mask, scale)
+        parts.append((found, divisor if shift is None else divisor + shift))
+    if len(parts) == 1:
+        return parts[0]
+    whole = torch.stack([divisor for _, divisor in parts]).logsumexp(0)
+    out = sum(found.to(whole.dtype) * (divisor - whole).exp().unsqueeze(-1) for found, divisor in parts)
+    return out.to(q.dtype), whole
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from relpos.impls._attention import fused, shared_heads
-from relpos.impls._streamed import Block, Plan, streamed
+from relpos.impls._streamed import Block, Plan, Range, streamed
 
 
 def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, causal: bool, scale: float) -> Tensor:
@@ -50,6 +50,10 @@ class Line:
     def added(self, block: Block) -> Tensor:
         """The line as a matrix, [1, h, n, m]."""
         return self.values[block.heads, block.s : block.s + block.width].unfold(-1, block.keys, 1).unsqueeze(0)
+
+    def ranges(self, block: Block) -> list[Range]:
+        """All keys at once."""
+        return [(slice(block.keys), self.added(block), None)]
 
     def collect(self, block: Block, gradient: Tensor) -> None:
         """Sums along diagonals: row r goes r columns to the right, and then columns are summed."""

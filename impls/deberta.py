@@ -12,9 +12,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, contiguous, mixed, relative, score, shared_heads, softmax, visible, working
+from relpos.impls._attention import DTYPES, contiguous, mixed, score, shared_heads, softmax, visible, working
 from relpos.impls._cache import KVCache, Window
-from relpos.impls._deberta_rows import rows
+from relpos.impls._deberta_rows import constant_from, rows
+from relpos.impls._deberta_terms import by_query, gathered, own_scale, projected, rows_of_pairs, term, vectors_of_pairs
+from relpos.impls._ranged import Ranged
+from relpos.impls._streamed import Plan
+from relpos.impls._streamed import streamed as run_blocks
 from relpos.impls.card import implements
 from relpos.spec.deberta import DeBERTa
 
@@ -22,6 +26,7 @@ Params = Mapping[str, Tensor]
 BINDS = ("mask", "causal", "scale", "num_kv_heads")
 INIT_STD = 0.02
 CLAIMS = {"binds": BINDS, "dtypes": DTYPES, "max_position": 2**32}
+STREAMED = "B*H*Lq*D + B*H*Lk*D + B*H*Lq + B*H*Lk"
 GATHERED = "B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D"  # products with the rows grow with the lengths, not with their product
 
 
@@ -81,14 +86,14 @@ def attention_vectors(
 ) -> Tensor:
     """Attention [B, H, Lq, D] from a vector per pair and head, as the formula reads."""
     scale, dtype = own_scale(settings, q, scale), working(q.dtype)
-    c2p, p2c = _rows_of_pairs(settings, query_positions, key_positions)
+    c2p, p2c = rows_of_pairs(settings, query_positions, key_positions)
     scores = score(q, k, scale)
     tables = projected(settings, params, dtype)
     if "pos_key" in tables:
-        scores = scores + (q.to(dtype).unsqueeze(3) * _vectors(tables["pos_key"], c2p)).sum(-1) * scale
+        scores = scores + (q.to(dtype).unsqueeze(3) * vectors_of_pairs(tables["pos_key"], c2p)).sum(-1) * scale
     if "pos_query" in tables:
         keys = shared_heads(k, q.shape[1]).to(dtype)
-        scores = scores + (keys.unsqueeze(2) * _vectors(tables["pos_query"], p2c)).sum(-1) * scale
+        scores = scores + (keys.unsqueeze(2) * vectors_of_pairs(tables["pos_query"], p2c)).sum(-1) * scale
     return mixed(softmax(scores, visible(query_positions, key_positions, mask, causal)), v).to(q.dtype)
 
 
@@ -121,9 +126,44 @@ class CachedRows(nn.Module):
         if self.settings.indices == "paper":
             back = self._line(1 - offset - query_length, key_length - offset, torch.int64, q.device)
             p2c = back.unfold(0, key_length, 1).flip(-2)
-        scores = score(q, k, scale) + _gathered(self.settings, params, q, k, c2p, p2c) * scale
+        scores = score(q, k, scale) + gathered(self.settings, params, q, k, c2p, p2c) * scale
         seen = visible(*contiguous(query_length, key_length, offset, q.device), mask, causal)
         return mixed(softmax(scores, seen), v).to(q.dtype)
+
+
+@implements(
+    "deberta",
+    level="attention",
+    positions="offset",
+    memory=STREAMED,
+    **{**CLAIMS, "binds": ("causal", "scale", "num_kv_heads")},
+)
+def streamed(
+    settings: DeBERTa,
+    params: Params,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] whose terms are never formed beyond the clip or the last bucket, by the ranged engine."""
+    at, scale = contiguous(query_length, key_length, offset, q.device), own_scale(settings, q, scale)
+    if torch.compiler.is_compiling():  # blocks would fix the lengths
+        return attention(settings, params, q, k, v, *at, causal=causal, scale=scale)
+    dtype, reach = working(q.dtype), constant_from(settings)
+    far = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
+    tables, keys = projected(settings, params, dtype), shared_heads(k, q.shape[1])
+    tensors = by_query(q, tables, rows(settings, -far), scale)
+    if "pos_query" in tables:
+        r = rows(settings, -far if settings.indices == "code" else far)
+        tensors = (*tensors, keys.to(dtype) * scale, tables["pos_query"].index_select(1, r))
+    plan = Plan(makes=Ranged, offset=offset, causal=causal, scale=scale, reach=(reach, reach))
+    return run_blocks(plan, q, keys.to(q.dtype), shared_heads(v, q.shape[1]).to(q.dtype), *tensors)
 
 
 @implements("deberta", level="attention", positions="per_row", **CLAIMS)
@@ -172,65 +212,3 @@ class Decoder:
         keys, values = self._cache.append(k, v)
         at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
         return attention(self.settings, self.params, q, keys, values, *at, causal=True)
-
-
-def term(
-    settings: DeBERTa,
-    params: Params,
-    q: Tensor,
-    k: Tensor,
-    query_positions: Tensor,
-    key_positions: Tensor,
-    *,
-    scale: float | None = None,
-) -> Tensor:
-    """What is added to scale · q · k, [B, H, Lq, Lk] in the working dtype."""
-    c2p, p2c = _rows_of_pairs(settings, query_positions, key_positions)
-    return _gathered(settings, params, q, k, c2p, p2c) * own_scale(settings, q, scale)
-
-
-def own_scale(settings: DeBERTa, q: Tensor, scale: float | None) -> float:
-    """1/√(D · (1 + number of position terms)) unless given."""
-    return (q.shape[-1] * (3 if settings.terms == "both" else 2)) ** -0.5 if scale is None else scale
-
-
-def projected(settings: DeBERTa, params: Params, dtype: torch.dtype) -> dict[str, Tensor]:
-    """pos_key and pos_query, those there are, [H, 2K, D]."""
-    if not settings.share_att_key:
-        return {name: params[name].to(dtype) for name in ("pos_key", "pos_query") if name in params}
-    P, found = params["rel_embeddings"].to(dtype), {}
-    for side in (side for side in ("key", "query") if f"w_{side}" in params):
-        table = torch.nn.functional.linear(P, params[f"w_{side}"].to(dtype), params[f"b_{side}"].to(dtype)).to(dtype)
-        found[f"pos_{side}"] = table.unflatten(-1, (settings.num_heads, settings.head_dim)).transpose(0, 1)
-    return found
-
-
-def _rows_of_pairs(settings: DeBERTa, query_positions: Tensor, key_positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of pos_key and of pos_query for all pairs, [Lq, Lk] or [B, Lq, Lk]."""
-    after = relative(query_positions, key_positions)
-    before = rows(settings, -after)
-    return before, before if settings.indices == "code" else rows(settings, after)
-
-
-def _gathered(settings: DeBERTa, params: Params, q: Tensor, k: Tensor, c2p: Tensor, p2c: Tensor) -> Tensor:
-    """Products with every row of the tables, gathered by pair, [B, H, Lq, Lk]."""
-    dtype, found = working(q.dtype), []
-    tables = projected(settings, params, dtype)
-    if "pos_key" in tables:
-        by_query = (q.to(dtype) @ tables["pos_key"].transpose(-1, -2)).to(dtype)
-        found.append(by_query.gather(-1, _per_head(c2p).expand(*q.shape[:2], -1, -1)))
-    if "pos_query" in tables:
-        keys = shared_heads(k, q.shape[1]).to(dtype)
-        by_key = (keys @ tables["pos_query"].transpose(-1, -2)).to(dtype)
-        found.append(by_key.gather(-1, _per_head(p2c).transpose(-1, -2).expand(*keys.shape[:2], -1, -1)).transpose(-1, -2))
-    return found[0] if len(found) == 1 else found[0] + found[1]
-
-
-def _vectors(table: Tensor, pairs: Tensor) -> Tensor:
-    """Rows of a table [H, 2K, D] by pair, [H, Lq, Lk, D], or [B, H, Lq, Lk, D] for pairs [B, Lq, Lk]."""
-    found = table.index_select(1, pairs.reshape(-1)).unflatten(1, pairs.shape)
-    return found.movedim(0, -4)
-
-
-def _per_head(pairs: Tensor) -> Tensor:
-    return pairs[None, None] if pairs.ndim == 2 else pairs.unsqueeze(1)

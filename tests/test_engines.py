@@ -8,10 +8,12 @@ import torch
 from relpos.conformance.memory import measured
 from relpos.impls import _operators, _streamed
 from relpos.impls._attention import attend, contiguous, relative, visible
+from relpos.impls._ranged import Ranged
 from relpos.impls._skewed import under_products
+from relpos.impls._streamed import Plan, streamed
 from relpos.impls._toeplitz import under_line
 
-SIZES = [(5, 7, 2), (8, 8, 0), (1, 9, 8), (6, 15, 4), (3, 2, 0)]
+SIZES = [(5, 7, 2), (12, 12, 0), (1, 9, 8), (6, 15, 4), (3, 2, 0)]
 SCALE = 0.3
 
 
@@ -45,6 +47,24 @@ def products(size, batch, causal):
     return under_products(asked, vectors, q, k, v, offset=offset, causal=causal, scale=SCALE), want, (q, k, v, asked, vectors)
 
 
+def ranged(size, batch, causal, reach=(2, 3)):
+    """Vectors that are constant from a distance on, asked by queries and, of causal ones, by keys too."""
+    Lq, Lk, offset = size
+    q, k, v = drawn(batch, 4, Lq, 6), drawn(batch, 4, Lk, 6), drawn(batch, 4, Lk, 6)
+    far = torch.arange(Lq + Lk - 1) - (Lq - 1 + offset)
+    rows = far.clamp(-reach[0], reach[1]) + reach[0]
+    asked, table = drawn(batch, 4, Lq, 3), drawn(4, sum(reach) + 1, 3)
+    told, back = drawn(batch, 4, Lk, 3), drawn(1, sum(reach) + 1, 3)
+    pairs = rows[diagonals(*size)]
+    term = torch.einsum("bhid,hijd->bhij", asked, table[:, pairs])
+    tensors, inputs = (asked, table[:, rows]), (q, k, v, asked, table)
+    if causal:
+        term = term + torch.einsum("bhjd,hijd->bhij", told, back.expand(4, -1, -1)[:, pairs])
+        tensors, inputs = (*tensors, told, back[:, rows]), (*inputs, told, back)
+    plan = Plan(makes=Ranged, offset=offset, causal=causal, scale=SCALE, reach=reach)
+    return streamed(plan, q, k, v, *tensors), dense(term, q, k, v, offset, causal), inputs
+
+
 def same(got, want, inputs):
     cotangent = torch.randn_like(want)
     pairs = [(got, want)]
@@ -67,7 +87,7 @@ def operators(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("blocks", "operators")
-@pytest.mark.parametrize("engine", [line, products])
+@pytest.mark.parametrize("engine", [line, products, ranged])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_engine_is_the_formula_and_so_are_its_gradients(engine, size, causal):
