@@ -18,8 +18,8 @@ Source: the far ranges follow from the clip itself; merging by divisors as in Da
 import torch
 from torch import Tensor
 
+from relpos.impls._blocks import Block, Plan, Range
 from relpos.impls._skewed import seen
-from relpos.impls._streamed import Block, Plan, Range
 
 
 class Ranged:
@@ -43,18 +43,18 @@ class Ranged:
     def ranges(self, block: Block) -> list[Range]:
         """Far before, the band, far after, those that have keys."""
         a, b = self._band(block)
-        found = [(slice(a, b), self._near(block, a, b), None)] if a < b else []
+        found = [Range(slice(a, b), self._near(block, a, b))] if a < b else []
         for keys, d in ((slice(0, a), -self._left), (slice(b, block.keys), self._right)):
             if keys.start < keys.stop:
-                found.append((keys, self._of_keys(block, keys, d), self._of_queries(block, d)))
+                found.append(Range(keys, self._of_keys(block, keys, d), self._of_queries(block, d), d))
         return found
 
     def added(self, block: Block) -> Tensor:
         """All of a block's term, [B, h, n, m]."""
         B, h, n = len(self.asked), block.heads.stop - block.heads.start, block.last - block.first
         whole = self.asked.new_empty(B, h, n, block.keys)
-        for keys, mask, shift in self.ranges(block):
-            torch.add(mask, 0.0 if shift is None else shift.unsqueeze(-1), out=whole[..., keys])
+        for one in self.ranges(block):
+            torch.add(one.mask, 0.0 if one.shift is None else one.shift.unsqueeze(-1), out=whole[..., one.keys])
         return whole
 
     def collect(self, block: Block, gradient: Tensor) -> None:
@@ -65,6 +65,18 @@ class Ranged:
         for keys, d in ((slice(0, a), -self._left), (slice(b, block.keys), self._right)):
             if keys.start < keys.stop:
                 self._collect_far(block, keys, d, gradient[..., keys])
+
+    def mixed(self, block: Block, keys: slice, weights: Tensor) -> Tensor:
+        """Σ_j weight · vector(j − i) over some keys, [B, h, n, E]."""
+        n, m = weights.shape[-2:]
+        buffer = weights.new_zeros(*weights.shape[:-1], n + m - 1)
+        seen(buffer, m).copy_(weights)
+        s = block.s + keys.start
+        return buffer @ _heads(self.vectors, block)[:, s : s + n + m - 1]
+
+    def at(self, block: Block, distance: int) -> Tensor:
+        """The vector of one distance, [h or 1, 1, E]."""
+        return _heads(self.vectors, block)[:, self._own + distance, None]
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         """Of its tensors."""
@@ -80,7 +92,7 @@ class Ranged:
 
     def _of_queries(self, block: Block, d: int) -> Tensor:
         """asked · the vector at distance d, [B, h, n]."""
-        return (self._turned(block) * _heads(self.vectors, block)[:, self._own + d, None]).sum(-1)
+        return (self._turned(block) * self.at(block, d)).sum(-1)
 
     def _of_keys(self, block: Block, keys: slice, d: int) -> Tensor:
         """told · the vector at distance d, [B, h, 1, m], or a zero for all; after the query −∞ where it sees no future."""

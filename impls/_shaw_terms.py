@@ -2,10 +2,16 @@
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from relpos.impls._attention import default_scale, shared_heads, working
-from relpos.impls._shaw_rows import rows
+from relpos.impls._blocks import Plan
+from relpos.impls._ranged import Ranged
+from relpos.impls._shaw_rows import clipped, rows
+from relpos.impls._skewed import under_products
+from relpos.impls._streamed import streamed
 from relpos.spec.shaw import Shaw
 
 
@@ -33,6 +39,25 @@ def values(
     bins = weights.new_zeros((*weights.shape[:-1], len(table)))
     r = _per_head(settings, query_positions, key_positions).expand(weights.shape)
     return (bins.scatter_add(-1, r, weights) @ table).to(weights.dtype)
+
+
+def by_distance(
+    settings: Shaw, params: Mapping[str, Tensor], qkv: tuple[Tensor, Tensor, Tensor], offset: int, *, causal: bool, scale: float
+) -> Tensor:
+    """Attention [B, H, Lq, D] of contiguous positions by the engines, from the vectors of every distance in order."""
+    q, k, v = qkv[0], *(shared_heads(x, qkv[0].shape[1]).to(qkv[0].dtype) for x in qkv[1:])
+    far = torch.arange(1 - q.shape[2] - offset, k.shape[2] - offset, device=q.device)
+    r, dtype, reach = clipped(settings, far), working(q.dtype), max(settings.max_distance, 1)
+    vectors = embedding(r, params["rel_k"].to(dtype)).unsqueeze(0)
+    asked, at = q.to(dtype) * scale, {"offset": offset, "causal": causal, "scale": scale}
+    if settings.tables == "relative_key":
+        return under_products(asked, vectors, q, k, v, **at)
+    if settings.tables == "relative_key_query":
+        tensors, valued = (asked, vectors, k.to(dtype) * scale, vectors), None
+    else:
+        table = params["rel_v" if settings.tables == "separate" else "rel_k"].to(dtype)
+        tensors, valued = (asked, vectors, embedding(r, table).unsqueeze(0)), Ranged
+    return streamed(Plan(makes=Ranged, reach=(reach, reach), valued=valued, **at), q, k, v, *tensors)
 
 
 def _gathered_products(settings: Shaw, table: Tensor, q: Tensor, k: Tensor, r: Tensor, scale: float | None) -> Tensor:

@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from relpos.impls._attention import attend, contiguous, shared_heads, visible
+from relpos.impls._blocks import Block, Plan, Range
 from relpos.impls._skew import aligned
-from relpos.impls._streamed import Block, Plan, Range, streamed
+from relpos.impls._streamed import streamed
 
 HEADS = 4  # at once: their buffer stays in the cache of a core
 
@@ -65,7 +66,7 @@ class Products:
 
     def ranges(self, block: Block) -> list[Range]:
         """All keys at once."""
-        return [(slice(block.keys), self.added(block), None)]
+        return [Range(slice(block.keys), self.added(block))]
 
     def collect(self, block: Block, gradient: Tensor) -> None:
         """Back through the view, then to the queries and the vectors."""

@@ -15,86 +15,18 @@ The fused kernel takes a mask of any strides, which is where the idea comes from
 where that is not to be had the recomputation does its work (`_operators.py`).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from relpos.impls._attention import working
+from relpos.impls._blocks import Block, Plan, Range, Term, Values
 from relpos.impls._operators import FLASH, flash, flash_backward
 
 FORWARD, BACKWARD = 256, 128  # queries of a block: few for what is allocated per block, many for the kernel
-
-
-@dataclass(frozen=True)
-class Block:
-    """Queries first … last − 1 against the keys up to `keys`, for some heads; s: where its distances begin in the term."""
-
-    first: int
-    last: int
-    keys: int
-    heads: slice
-    s: int
-
-    @property
-    def width(self) -> int:
-        """Distances that occur."""
-        return self.last - self.first + self.keys - 1
-
-
-# Some keys; what is added to their scores, [1 or B, h, n, m]; and what each query adds to all of these alike, [B, h, n].
-Range = tuple[slice, Tensor, Tensor | None]
-
-
-class Term(Protocol):
-    """Numbers for every distance in order, learned or not."""
-
-    heads_at_once: int
-
-    def ranges(self, block: Block) -> list[Range]:
-        """What is added, by ranges of keys; all together they are all keys."""
-        ...
-
-    def added(self, block: Block) -> Tensor:
-        """What is added to the scaled products, [1 or B, h, n, m], strides of any kind."""
-        ...
-
-    def collect(self, block: Block, gradient: Tensor) -> None:
-        """Take in the gradient of what was added, [B, h, n, m]."""
-        ...
-
-    def gradients(self) -> tuple[Tensor | None, ...]:
-        """Of its tensors, in order, once all blocks have been collected."""
-        ...
-
-
-class Makes(Protocol):
-    """Makes a term of its tensors, under a plan; learned: gradients will be collected."""
-
-    def __call__(self, tensors: tuple[Tensor, ...], plan: "Plan", *, learned: bool) -> Term: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """All that is no tensor."""
-
-    makes: Makes
-    offset: int
-    causal: bool
-    scale: float
-    reach: tuple[int, int] = (0, 0)  # of a ranged term: from where on it is constant, before and after the query
-
-    def blocks(self, q: Tensor, k: Tensor, size: int, heads_at_once: int) -> Iterator[Block]:
-        """All queries, block by block, the first ones first: what a causal block sees only grows."""
-        H, Lq, Lk = q.shape[1], q.shape[2], k.shape[2]
-        for first in range(0, Lq, size):
-            last = min(first + size, Lq)
-            keys = max(min(Lk, last + self.offset), 1) if self.causal else Lk
-            for h in range(0, H, heads_at_once):
-                yield Block(first, last, keys, slice(h, min(h + heads_at_once, H)), Lq - last)
 
 
 def streamed(plan: Plan, q: Tensor, k: Tensor, v: Tensor, *tensors: Tensor) -> Tensor:
@@ -110,9 +42,11 @@ class _Streamed(torch.autograd.Function):
         out = q.new_empty((*q.shape[:3], v.shape[-1]))
         divisors = q.new_empty(q.shape[:3], dtype=working(q.dtype))
         # A mask that requires a gradient would choose a kernel that forms all scores, even here.
-        term = plan.makes(tuple(t.detach() for t in tensors), plan, learned=False)
+        tensors = tuple(t.detach() for t in tensors)
+        term = plan.makes(plan.own(tensors), plan, learned=False)
+        values = plan.valued((q, tensors[-1]), plan, learned=False) if plan.valued else None
         with torch.autocast(q.device.type, enabled=False):  # it would round the term to 16 bits
-            _fill(out, divisors, term, plan, q, k, v)
+            _fill(out, divisors, term, values, plan, q, k, v)
         return out, divisors
 
     @staticmethod
@@ -128,17 +62,25 @@ class _Streamed(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, *tensors, out, divisors = ctx.saved_tensors
         learned = any(ctx.needs_input_grad[4:])
-        term = ctx.plan.makes(tuple(tensors), ctx.plan, learned=learned)
-        fixed = FLASH.used and not learned and q.shape[-1] == v.shape[-1] and q.device.type == "cpu"
+        term = ctx.plan.makes(ctx.plan.own(tuple(tensors)), ctx.plan, learned=learned)
+        values = None
+        if ctx.plan.valued:  # what is asked is the gradient of the output, of which nothing is hidden
+            asked = gradient.to(working(q.dtype))
+            values = ctx.plan.valued((asked, tensors[-1]), replace(ctx.plan, causal=False), learned=learned)
+        fixed = FLASH.used and not learned and values is None and q.shape[-1] == v.shape[-1] and q.device.type == "cpu"
         dtype = q.dtype if fixed else working(q.dtype)
         back = _Back(*(torch.zeros(x.shape, dtype=working(x.dtype), device=x.device) for x in (q, k, v)))
         for b in ctx.plan.blocks(q, k, FORWARD if fixed else BACKWARD, term.heads_at_once):
             at = (slice(None), b.heads, slice(b.first, b.last))
             mine = [x[at].flip(-2).to(dtype) for x in (gradient, q, out)]
             theirs = [x[:, b.heads, : b.keys].to(dtype) for x in (k, v)]
-            (_fused if fixed else _again)(back, term, b, mine, theirs, divisors[at].flip(-1), ctx.plan.scale)
+            if fixed:
+                _fused(back, term, b, mine, theirs, divisors[at].flip(-1), ctx.plan.scale)
+            else:
+                _again(back, (term, values, learned), b, mine, theirs, divisors[at].flip(-1), ctx.plan.scale)
         grads = (x.to(y.dtype) for x, y in zip((back.q, back.k, back.v), (q, k, v), strict=True))
-        return None, *grads, *(term.gradients() if learned else (None,) * len(tensors))
+        of_values = () if values is None else values.gradients()[1:]
+        return None, *grads, *((*term.gradients(), *of_values) if learned else (None,) * len(tensors))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, plan: Plan, *tensors: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
@@ -151,27 +93,51 @@ class _Streamed(torch.autograd.Function):
         return (out, divisors), (0, 0)
 
 
-def _fill(out: Tensor, divisors: Tensor, term: Term, plan: Plan, q: Tensor, k: Tensor, v: Tensor) -> None:
+def _fill(
+    out: Tensor, divisors: Tensor, term: Term, values: Values | None, plan: Plan, q: Tensor, k: Tensor, v: Tensor
+) -> None:
     """The forward call, block by block."""
     for b in plan.blocks(q, k, FORWARD, term.heads_at_once):
         at = (slice(None), b.heads, slice(b.first, b.last))
         seen = (slice(None), b.heads, slice(b.keys))
-        found, divisor = _attended(term.ranges(b), q[at].flip(-2), k[seen], v[seen], plan.scale)
+        turned, ranges = q[at].flip(-2), term.ranges(b)
+        parts = _parts(ranges, turned, k[seen], v[seen], plan.scale)
+        found, shares, divisor = _merged(parts)
+        if values is not None:
+            found = found + _of_values(values, b, ranges, shares, turned.to(divisor.dtype) * plan.scale, k[seen])
         out[at] = found.flip(-2)
         divisors[at] = divisor.flip(-1)
 
 
-def _attended(ranges: list[Range], q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Attention over all ranges, each weighed by its share of the divisor, and the logarithm of that, [B, h, n]."""
+def _parts(ranges: list[Range], q: Tensor, k: Tensor, v: Tensor, scale: float) -> list[tuple[Tensor, Tensor]]:
+    """Attention over each range, and the logarithms of its divisors, [B, h, n]."""
     parts = []
-    for keys, mask, shift in ranges:
-        found, divisor = flash(q, k[:, :, keys], v[:, :, keys], mask, scale)
-        parts.append((found, divisor if shift is None else divisor + shift))
+    for one in ranges:
+        found, divisor = flash(q, k[:, :, one.keys], v[:, :, one.keys], one.mask, scale)
+        parts.append((found, divisor if one.shift is None else divisor + one.shift))
+    return parts
+
+
+def _merged(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention over all ranges; the share of each, [ranges, B, h, n], and the logarithm of the whole divisor, [B, h, n]."""
+    divisors = torch.stack([divisor for _, divisor in parts])
+    shares, whole = divisors.softmax(0), divisors.logsumexp(0)  # shares add up to 1, however the divisors were rounded
     if len(parts) == 1:
-        return parts[0]
-    whole = torch.stack([divisor for _, divisor in parts]).logsumexp(0)
-    out = sum(found.to(whole.dtype) * (divisor - whole).exp().unsqueeze(-1) for found, divisor in parts)
-    return out.to(q.dtype), whole
+        return parts[0][0], shares, whole
+    out = sum(found.to(whole.dtype) * share.unsqueeze(-1) for (found, _), share in zip(parts, shares, strict=True))
+    return out, shares, whole
+
+
+def _of_values(values: Values, b: Block, ranges: list[Range], shares: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    """What vectors by distance add to the output: of a far range one vector, of the band by its weights."""
+    found = q.new_zeros(())
+    for one, share in zip(ranges, shares, strict=True):
+        if one.distance:
+            found = found + share.unsqueeze(-1) * values.at(b, one.distance)
+            continue
+        weights = (q @ k[:, :, one.keys].to(q.dtype).transpose(-1, -2)).add_(one.mask).softmax(-1)
+        found = found + values.mixed(b, one.keys, weights.mul_(share.unsqueeze(-1)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -190,15 +156,23 @@ def _fused(back: _Back, term: Term, b: Block, mine: list, theirs: list, divisor:
     back.v[:, b.heads, : b.keys] += dv
 
 
-def _again(back: _Back, term: Term, b: Block, mine: list, theirs: list, divisor: Tensor, scale: float) -> None:
+def _again(
+    back: _Back, terms: tuple[Term, Any, bool], b: Block, mine: list, theirs: list, divisor: Tensor, scale: float
+) -> None:
     """The weights of a block once more, and with them every gradient."""
-    (gradient, q, out), (k, v) = mine, theirs
+    (gradient, q, out), (k, v), (term, values, learned) = mine, theirs, terms
     q = q * scale
     score = (q @ k.transpose(-1, -2)).add_(term.added(b))
     # A row that sees nothing has no divisor, and weights of 0.
     weights = score.sub_(divisor.masked_fill(divisor.isinf(), 0.0).unsqueeze(-1)).exp_()
     back.v[:, b.heads, : b.keys] += weights.transpose(-1, -2) @ gradient
-    moved = (gradient @ v.transpose(-1, -2)).sub_((gradient * out).sum(-1, keepdim=True)).mul_(weights)
+    moved = gradient @ v.transpose(-1, -2)
+    if values is not None:
+        moved.add_(values.added(b))
+    if values is not None and learned:
+        values.collect(b, weights)
+    moved = moved.sub_((gradient * out).sum(-1, keepdim=True)).mul_(weights)
     back.q[:, b.heads, b.first : b.last] = (moved @ k).mul_(scale).flip(-2)
     back.k[:, b.heads, : b.keys] += moved.transpose(-1, -2) @ q
-    term.collect(b, moved)
+    if learned:
+        term.collect(b, moved)

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from relpos.impls._attention import fused, shared_heads
-from relpos.impls._streamed import Block, Plan, Range, streamed
+from relpos.impls._blocks import Block, Plan, Range
+from relpos.impls._streamed import streamed
 
 
 def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, causal: bool, scale: float) -> Tensor:
@@ -53,7 +54,7 @@ class Line:
 
     def ranges(self, block: Block) -> list[Range]:
         """All keys at once."""
-        return [(slice(block.keys), self.added(block), None)]
+        return [Range(slice(block.keys), self.added(block))]
 
     def collect(self, block: Block, gradient: Tensor) -> None:
         """Sums along diagonals: row r goes r columns to the right, and then columns are summed."""

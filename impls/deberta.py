@@ -3,8 +3,9 @@
     logit[b, h, i, j] = scale · (q_i · k_j + q_i · pos_key[h, δ(i, j)] + k_j · pos_query[h, δ(i, j)])
 
 `attention` multiplies queries and keys by all rows and gathers numbers; `attention_vectors` gathers a vector per pair and
-head. With contiguous positions δ is a line over distances: `CachedRows` keeps it between calls. Rows of distances are whole
-numbers, exact at any length; the tables are projected once where `share_att_key` leaves that to do.
+head; `streamed`, for contiguous positions, forms neither: the ranged engine, since rows are one beyond a distance. There δ is a
+line over distances, which `CachedRows` keeps between calls. Rows of distances are whole numbers, exact at any length; the
+tables are projected once where `share_att_key` leaves that to do.
 """
 
 from collections.abc import Mapping
@@ -13,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from relpos.impls._attention import DTYPES, contiguous, mixed, score, shared_heads, softmax, visible, working
+from relpos.impls._blocks import Plan
 from relpos.impls._cache import KVCache, Window
 from relpos.impls._deberta_rows import constant_from, rows
 from relpos.impls._deberta_terms import by_query, gathered, own_scale, projected, rows_of_pairs, term, vectors_of_pairs
 from relpos.impls._ranged import Ranged
-from relpos.impls._streamed import Plan
 from relpos.impls._streamed import streamed as run_blocks
 from relpos.impls.card import implements
 from relpos.spec.deberta import DeBERTa

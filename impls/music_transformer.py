@@ -4,7 +4,8 @@
 
 `attention` multiplies q by the table and gathers numbers; it takes every variant and any positions. `attention_aligned`, for
 contiguous positions, multiplies q by the vectors of all distances in order; the term is a view of that. `attention_skew` is
-the published pad, reshape and slice: square, masked, right under a causal mask only, which it applies.
+the published pad, reshape and slice: square, masked, right under a causal mask only, which it applies. `streamed` forms no
+score of all pairs: the skewed engine.
 """
 
 from collections.abc import Mapping

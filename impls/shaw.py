@@ -5,7 +5,8 @@
 
 `attention` forms the [Lq, Lk, D] vectors. `attention_gather` multiplies q by the 2K+1 rows and gathers numbers. With
 contiguous positions `attention_skew` multiplies q by the rows of all distances in order; the score is a view of that.
-All take every table and sign. The relative_key tables refuse a distance beyond `max_distance`.
+`streamed` forms no score of all pairs: the ranged engine, since vectors are one beyond K. All take every table and sign. The
+relative_key tables refuse a distance beyond `max_distance`.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +18,13 @@ from torch.nn.functional import embedding
 from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, score, shared_heads, softmax, visible, working
 from relpos.impls._cache import KVCache
 from relpos.impls._shaw_rows import clipped, refuse_lengths, rows, skewed, unskewed
-from relpos.impls._shaw_terms import term, values
-from relpos.impls._skewed import under_products
+from relpos.impls._shaw_terms import by_distance, term, values
 from relpos.impls.card import implements
 from relpos.spec.shaw import Shaw
 
 BINDS = ("mask", "causal", "scale", "num_kv_heads")
 INIT_STD = 0.02
+SKEWED = "B*H*Lq*Lq + B*H*Lq*Lk + B*H*Lk*Lk + B*H*Lq*D + B*H*Lk*D"
 CLAIMS = {"binds": BINDS, "dtypes": DTYPES, "max_position": 2**32}
 
 
@@ -104,10 +105,7 @@ def attention_gather(
     return (mixed(weights, v) + values(settings, params, weights, *at)).to(q.dtype)
 
 
-@implements(
-    "shaw", level="attention", positions="offset", **CLAIMS,
-    memory="B*H*Lq*Lq + B*H*Lq*Lk + B*H*Lk*Lk + B*H*Lq*D + B*H*Lk*D",
-)  # fmt: skip
+@implements("shaw", level="attention", positions="offset", **CLAIMS, memory=SKEWED)
 def attention_skew(
     settings: Shaw,
     params: Mapping[str, Tensor],
@@ -143,7 +141,7 @@ def attention_skew(
 
 @implements(
     "shaw", level="attention", positions="offset", binds=("causal", "scale", "num_kv_heads"), dtypes=DTYPES, max_position=2**32,
-    settings={"tables": "relative_key"}, memory="B*H*Lq*D + B*H*Lk*D + B*H*Lq + B*H*Lk",
+    memory="B*H*Lq*D + B*H*Lk*D + B*H*Lq + B*H*Lk",
 )  # fmt: skip
 def streamed(
     settings: Shaw,
@@ -158,12 +156,15 @@ def streamed(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention [B, H, Lq, D] whose term is never formed, trained or not, by the skewed engine; of keys alone."""
+    """Attention [B, H, Lq, D] whose terms are never formed, trained or not.
+
+    By the skewed engine where no distance is clipped and queries alone ask, by the ranged one where a band is all that differs.
+    """
+    at = contiguous(query_length, key_length, offset, q.device)
+    if torch.compiler.is_compiling():  # blocks would fix the lengths
+        return attention_gather(settings, params, q, k, v, *at, causal=causal, scale=scale)
     refuse_lengths(settings, query_length, key_length, offset)
-    dtype, scale = working(q.dtype), default_scale(q, scale)
-    far = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
-    vectors = embedding(clipped(settings, far), params["rel_k"].to(dtype)).unsqueeze(0)
-    return under_products(q.to(dtype) * scale, vectors, q, k, v, offset=offset, causal=causal, scale=scale)
+    return by_distance(settings, params, (q, k, v), offset, causal=causal, scale=default_scale(q, scale))
 
 
 @implements("shaw", level="attention", positions="per_row", binds=BINDS, dtypes=DTYPES, max_position=2**32)

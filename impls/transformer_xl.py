@@ -5,6 +5,7 @@
 `attention` takes every variant, any positions and segments, and forms R of every pair. `attention_aligned`, for contiguous
 positions, multiplies q by R of all distances in order; the term is a view of that, right before and after the query.
 `attention_shift` is the published shift: R of the klen distances from 0 on, right under a causal mask only, which it applies.
+`streamed` forms no score of all pairs: the skewed engine.
 """
 
 from collections.abc import Mapping

@@ -8,9 +8,10 @@ import torch
 from relpos.conformance.memory import measured
 from relpos.impls import _operators, _streamed
 from relpos.impls._attention import attend, contiguous, relative, visible
+from relpos.impls._blocks import Plan
 from relpos.impls._ranged import Ranged
 from relpos.impls._skewed import under_products
-from relpos.impls._streamed import Plan, streamed
+from relpos.impls._streamed import streamed
 from relpos.impls._toeplitz import under_line
 
 SIZES = [(5, 7, 2), (12, 12, 0), (1, 9, 8), (6, 15, 4), (3, 2, 0)]
@@ -30,10 +31,10 @@ def diagonals(query_length, key_length, offset):
     return relative(*contiguous(query_length, key_length, offset, torch.device("cpu"))) + query_length - 1 + offset
 
 
-def line(size, batch, causal):
+def line(size, batch, causal, learned=True):
     """The engine and the formula, of the same tensors."""
     Lq, Lk, offset = size
-    q, k, v, t = drawn(batch, 4, Lq, 6), drawn(batch, 4, Lk, 6), drawn(batch, 4, Lk, 6), drawn(4, Lq + Lk - 1)
+    q, k, v, t = drawn(batch, 4, Lq, 6), drawn(batch, 4, Lk, 6), drawn(batch, 4, Lk, 6), drawn(4, Lq + Lk - 1, learned=learned)
     want = dense(t[:, diagonals(*size)], q, k, v, offset, causal)
     return under_line(t, q, k, v, offset=offset, causal=causal, scale=SCALE), want, (q, k, v, t)
 
@@ -65,6 +66,23 @@ def ranged(size, batch, causal, reach=(2, 3)):
     return streamed(plan, q, k, v, *tensors), dense(term, q, k, v, offset, causal), inputs
 
 
+def valued(size, batch, causal, learned=True, reach=(2, 3)):
+    """The same, with vectors by distance that are added to the values."""
+    Lq, Lk, offset = size
+    q, k, v = drawn(batch, 4, Lq, 6), drawn(batch, 4, Lk, 6), drawn(batch, 4, Lk, 6)
+    rows = (torch.arange(Lq + Lk - 1) - (Lq - 1 + offset)).clamp(-reach[0], reach[1]) + reach[0]
+    asked, table, added = (
+        drawn(*n, learned=learned) for n in ((batch, 4, Lq, 3), (4, sum(reach) + 1, 3), (1, sum(reach) + 1, 6))
+    )
+    pairs, at = rows[diagonals(*size)], contiguous(Lq, Lk, offset, q.device)
+    score = SCALE * q @ k.transpose(-1, -2) + torch.einsum("bhid,hijd->bhij", asked, table[:, pairs])
+    seen = visible(*at, None, causal)
+    weights = (score if seen is None else score.masked_fill(~seen, -torch.inf)).softmax(-1)
+    want = weights @ v + torch.einsum("bhij,hijd->bhid", weights, added.expand(4, -1, -1)[:, pairs])
+    plan = Plan(makes=Ranged, offset=offset, causal=causal, scale=SCALE, reach=reach, valued=Ranged)
+    return streamed(plan, q, k, v, asked, table[:, rows], added[:, rows]), want, (q, k, v, asked, table, added)
+
+
 def same(got, want, inputs):
     cotangent = torch.randn_like(want)
     pairs = [(got, want)]
@@ -87,7 +105,7 @@ def operators(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("blocks", "operators")
-@pytest.mark.parametrize("engine", [line, products, ranged])
+@pytest.mark.parametrize("engine", [line, products, ranged, valued])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 def test_an_engine_is_the_formula_and_so_are_its_gradients(engine, size, causal):
@@ -97,6 +115,14 @@ def test_an_engine_is_the_formula_and_so_are_its_gradients(engine, size, causal)
         assert same(got, want, inputs)
         assert same(got, want, inputs[:3])  # numbers that are not learned take another way back
         assert same(got, want, inputs[3:])
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("engine", [line, valued])
+def test_numbers_that_are_not_learned_are_attended_to_all_the_same(engine):
+    """Another way back: fused, where that operator is there."""
+    got, want, inputs = engine((6, 15, 4), 2, True, learned=False)
+    assert same(got, want, inputs[:3])
 
 
 @pytest.mark.parametrize("engine", [line, products])
