@@ -124,7 +124,9 @@ def _merged(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]
     shares, whole = divisors.softmax(0), divisors.logsumexp(0)  # shares add up to 1, however the divisors were rounded
     if len(parts) == 1:
         return parts[0][0], shares, whole
-    out = sum(found.to(whole.dtype) * share.unsqueeze(-1) for (found, _), share in zip(parts, shares, strict=True))
+    out = whole.new_zeros(())
+    for (found, _), share in zip(parts, shares, strict=True):
+        out = out + found.to(whole.dtype) * share.unsqueeze(-1)
     return out, shares, whole
 
 
@@ -149,8 +151,8 @@ class _Back:
 
 def _fused(back: _Back, term: Term, b: Block, mine: list, theirs: list, divisor: Tensor, scale: float) -> None:
     """The fused backward of a block under the same view."""
-    gradient, q, out = mine
-    dq, dk, dv = flash_backward(gradient, q, *theirs, out, divisor, term.added(b), scale)
+    (gradient, q, out), (k, v) = mine, theirs
+    dq, dk, dv = flash_backward(gradient, q, k, v, out, divisor, term.added(b), scale)
     back.q[:, b.heads, b.first : b.last] = dq.flip(-2)
     back.k[:, b.heads, : b.keys] += dk
     back.v[:, b.heads, : b.keys] += dv
