@@ -130,7 +130,11 @@ def _windows(subject: Subject, plan: Plan) -> Iterator[Plan]:
     for axis, side in enumerate(plan.settings["window_size"]):
         for n in less(side, 1):
             window = tuple(n if a == axis else s for a, s in enumerate(plan.settings["window_size"]))
-            if legal(subject.cls, {**plan.settings, "window_size": window}):
+            if not legal(subject.cls, settings := {**plan.settings, "window_size": window}):
+                continue
+            if plan.grid == plan.settings["window_size"]:  # all of a window stays all of it
+                yield plan.but(settings=settings, **grids.whole(subject.cls(**settings), window))
+            else:
                 yield grids.at(subject, plan, window_size=window)
 
 

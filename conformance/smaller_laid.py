@@ -35,8 +35,7 @@ def _chunks(subject: Subject, plan: Plan) -> Iterator[Plan]:
     if "max_position" in subject.free and (T := plan.settings.get("max_position")):
         # A threshold and the chunk that ends there come nearer together.
         for n in less(T, 2):
-            fewer = (chunks[0] - (T - n), *chunks[1:])
-            if fewer[0] > 0:
+            if fewer := _without_first(chunks, T - n):
                 settings = {**plan.settings, "max_position": n}
                 yield _cut(plan, T - n).but(extra={**plan.extra, "chunks": fewer}, settings=settings)
     if memory := plan.extra.get("memory", 0):
@@ -45,6 +44,15 @@ def _chunks(subject: Subject, plan: Plan) -> Iterator[Plan]:
             key_length=plan.key_length - memory, offset=max(plan.offset - memory, 0), extra={"chunks": chunks},
             key_positions=keys and keys[:-memory], query_positions=queries and moved(queries, -memory),
         )  # fmt: skip
+
+
+def _without_first(chunks: tuple[int, ...], tokens: int) -> tuple[int, ...]:
+    """Chunks without so many tokens at their beginning."""
+    left, ends = [], 0
+    for size in chunks:
+        ends += size
+        left += [min(size, ends - tokens)] * (ends > tokens)
+    return tuple(left)
 
 
 def _cut(plan: Plan, by: int) -> Plan:
