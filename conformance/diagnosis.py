@@ -173,7 +173,7 @@ def _first(subject: Subject, cases: Cases) -> str:
             if comparison.name in ("bias", "logits"):
                 i, j = list(given.query_positions.row(0)), list(given.key_positions.row(0))
                 apart = {grids.apart(i[c[-2]], j[c[-1]]) for c in wrong}
-                first = min(apart, key=lambda d: (isinstance(d, str), 0 if isinstance(d, str) else np.abs(d).sum()))
+                first = min(apart, key=lambda d: (isinstance(d, str), 0 if isinstance(d, str) else np.abs(d).sum(), str(d)))
                 return f"it differs first at {_distance(first)}"
             where = ", ".join(f"{axis} {n}" for axis, n in zip(comparison.axes, wrong[0], strict=True))
             return f"it differs first at {where}"

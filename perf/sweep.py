@@ -11,7 +11,8 @@ from relpos.perf.measuring import Found, Options
 from relpos.perf.point import CONTROL, LIMIT, MODES, THE_LIMIT, Shape, Variant
 from relpos.perf.rows import MEASURED, OK, append, done, key, row
 
-LENGTHS, FULL_LENGTHS = (512, 1024, 2048, 4096), (256, 512, 1024, 2048, 4096, 8192, 16384)
+LENGTHS = (512, 1024, 2048, 4096)
+FULL_LENGTHS = (*LENGTHS, 8192, 16384)
 PROBE = Shape(key_length=256)  # where the variant that stands for its scheme is found
 PROBING = Options(rounds=3, memory=False, accuracy=False)
 

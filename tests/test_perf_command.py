@@ -135,9 +135,10 @@ def test_ctrl_c_costs_the_shape_in_hand_and_the_same_command_goes_on(tmp_path, m
             time.sleep(5)
         return [(v, "ok", {"latency_ms": 1.0, "samples_ms": [1.0] * 3}) for v in (THE_LIMIT, THE_CONTROL, *variants)]
 
-    whole = command.run
+    whole, before = command.run, signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     monkeypatch.setattr(command, "run", lambda *args, **others: whole(*args, **{**others, "measure": measure}))
     assert main(("perf", *SHORT, "--out", str(out))) == 4
+    signal.signal(signal.SIGINT, before)
     assert "the same command goes on from there" in " ".join(capsys.readouterr().out.split())
     assert {r["key_length"] for r in read(out)} == {64} and len(read(out)) == 8
     assert main(("perf", *SHORT, "--out", str(out))) == 0
