@@ -118,9 +118,12 @@ def streamed(
     causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """Attention [B, H, Lq, D] whose term is never formed, trained or not, by the skewed engine; not for variant "local"."""
-    if settings.variant == "local":
-        raise NotImplementedError('music_transformer: `streamed` has no variant "local"; attention_aligned has it.')
+    """Attention [B, H, Lq, D] whose term is never formed, by the skewed engine; no value term, no variant "local"."""
+    if settings.variant == "local" or settings.value_term != "none":
+        raise NotImplementedError(
+            'music_transformer: `streamed` has no variant "local" and no `value_term`, '
+            f"got {settings.variant!r} and {settings.value_term!r}; attention_aligned has both."
+        )
     dtype, scale = working(q.dtype), default_scale(q, scale)
     far = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
     vectors = _vectors(params, rows(settings, far), dtype)["rel_k"]

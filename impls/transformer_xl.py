@@ -110,6 +110,10 @@ def streamed(
     scale: float | None = None,
 ) -> Tensor:
     """Attention [B, H, Lq, D] whose term is never formed, trained or not, by the skewed engine; u goes to the content."""
+    if settings.memory_length is not None and settings.hides:
+        raise NotImplementedError(
+            f"transformer_xl: `streamed` hides nothing, got memory_length = {settings.memory_length}; attention_aligned does."
+        )
     dtype, scale = working(q.dtype), default_scale(q, scale)
     δ = offset + query_length - 1 - torch.arange(query_length + key_length - 1, device=q.device)
     if settings.variant == "learned":

@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from relpos.conformance.memory import measured
-from relpos.impls import _operators, _streamed
+from relpos.impls import _operators, _streamed, music_transformer, transformer_xl
 from relpos.impls._attention import attend, contiguous, relative, visible
 from relpos.impls._blocks import Plan
 from relpos.impls._ranged import Ranged
 from relpos.impls._skewed import under_products
 from relpos.impls._streamed import streamed
 from relpos.impls._toeplitz import under_line
+from relpos.spec.music_transformer import MusicTransformer
+from relpos.spec.transformer_xl import TransformerXL
 
 SIZES = [(5, 7, 2), (12, 12, 0), (1, 9, 8), (6, 15, 4), (3, 2, 0)]
 SCALE = 0.3
@@ -157,3 +159,17 @@ def test_which_private_operator_is_used_is_said_with_its_reason(relpos):
     code, out, _ = relpos("impls")
     assert code == 0 and _operators.FLASH.name in out and "used, this PyTorch has it" in " ".join(out.split())
     assert "none of that signature" in replace(_operators.FLASH, used=False).reason
+
+
+@pytest.mark.parametrize(
+    ("streamed_by", "settings", "says"),
+    [
+        (music_transformer, MusicTransformer(num_heads=1, head_dim=2, max_distance=4, value_term="every"), "no `value_term`"),
+        (music_transformer, MusicTransformer(num_heads=1, head_dim=2, max_distance=4, variant="local"), 'no variant "local"'),
+        (transformer_xl, TransformerXL(num_heads=1, head_dim=2, same_length=True, memory_length=2), "got memory_length = 2"),
+    ],
+)
+def test_what_an_engine_leaves_out_is_refused_by_name(streamed_by, settings, says):
+    x = torch.zeros(1, 1, 3, 2)
+    with pytest.raises(NotImplementedError, match=f"{streamed_by.__name__.split('.')[-1]}: .*{says}.*attention_aligned"):
+        streamed_by.streamed(settings, {}, x, x, x, 3, 3, 0)
