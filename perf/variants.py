@@ -1,6 +1,7 @@
 """Which variants are measured: those with a certificate of the present judge and definition, or judged on the spot."""
 
 import hashlib
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def _short(value: Any) -> str:
 
 
 def source_of(spec: str) -> str:
-    """Hash of the file that an implementation lives in, and of what ours share if it is one of them; empty where there is none.
+    """Hash of the file that an implementation lives in, and of what it shares if it is one of ours; empty where there is none.
 
     Nothing of it is imported: what is measured may do anything at import.
     """
@@ -70,9 +71,19 @@ def source_of(spec: str) -> str:
             found = None
         files = [Path(found.origin)] if found is not None and found.origin else []
     if place.startswith("relpos.impls."):
-        files += sorted(IMPLS.glob("_*.py"))
+        files += _shared(files)
     texts = [path.read_bytes() for path in files if path.is_file()]
     return hashlib.sha256(b"".join(texts)).hexdigest()[:12] if texts else ""
+
+
+def _shared(files: list[Path]) -> list[Path]:
+    """What files of ours take from shared ones, these from others, and so on: a change of anything else is none of theirs."""
+    names, left = set[str](), [path.read_text(encoding="utf-8") for path in files]
+    while left:
+        fresh = set(re.findall(r"^from relpos\.impls\.(_\w+) import", left.pop(), re.MULTILINE)) - names
+        names |= fresh
+        left += [(IMPLS / f"{name}.py").read_text(encoding="utf-8") for name in fresh]
+    return [IMPLS / f"{name}.py" for name in sorted(names)]
 
 
 def gate(variant: Variant) -> str:

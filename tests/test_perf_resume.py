@@ -1,12 +1,15 @@
 """What counts as measured before: the same variant with the same settings and claims, source, seed and number of rounds."""
 
+import shutil
+
 import pytest
 
+from relpos.perf import variants
 from relpos.perf.measuring import Options
 from relpos.perf.point import Shape
 from relpos.perf.rows import append, key, latest, read
 from relpos.perf.sweep import Sweep, representatives, run, unmeasured
-from relpos.perf.variants import strangers
+from relpos.perf.variants import source_of, strangers
 from test_perf_sweep import FACTS, FAST, OTHER, SLOW, pretended
 
 ONE = Sweep(lengths=(512,), directions=(False,))
@@ -65,3 +68,14 @@ def test_a_probe_has_the_threads_and_the_seed_that_were_asked_for():
 
     representatives([FAST, SLOW, OTHER], measure=measure, options=Options(threads=7, seed=3))
     assert seen == [(7, 3, 3, False)] * 2
+
+
+def test_a_change_of_what_a_variant_does_not_share_is_no_change_of_its_source(monkeypatch, tmp_path):
+    """Of all shared files together the hash would have everything measured again for one."""
+    shutil.copytree(variants.IMPLS, tmp_path / "impls", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(variants, "IMPLS", tmp_path / "impls")
+    shared, wide = (source_of(f"relpos.impls.{name}") for name in ("swin:bias", "alibi:toeplitz"))
+    with (tmp_path / "impls" / "_streamed.py").open("a") as file:  # alibi has it by way of the Toeplitz engine
+        file.write("# changed\n")
+    assert source_of("relpos.impls.swin:bias") == shared
+    assert source_of("relpos.impls.alibi:toeplitz") != wide
