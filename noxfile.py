@@ -55,8 +55,8 @@ def peers(session: nox.Session) -> None:
 
 @nox.session(requires=["environment"], venv_backend="none")
 def perf(session: nox.Session) -> None:
-    """Measure memory and latency over L beside attention without positions: nox -s perf -- --scheme alibi [--peers]"""
-    if "--peers" in session.posargs:
+    """Measure memory and latency over L beside attention without positions: nox -s perf -- --scheme alibi [--peers | --bars]"""
+    if {"--peers", "--bars"} & set(session.posargs):
         session.run(PYTHON, "-m", "pip", "install", "-q", "-c", "constraints.txt", "-e", ".[peers]", *STRICT, external=True)
     session.chdir(session.invoked_from)
     session.run(PYTHON, "-m", "relpos", "perf", *session.posargs, external=True)

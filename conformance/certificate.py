@@ -20,6 +20,7 @@ import relpos
 from relpos.conformance.errors import UsageError
 from relpos.conformance.isolated import Described
 from relpos.conformance.runner import FAIL
+from relpos.conformance.sources import with_shared
 from relpos.conformance.subject import Subject
 from relpos.conformance.verdict import Verdict
 
@@ -127,14 +128,16 @@ def laws_hash() -> str:
 
 
 def source_hash(subject: Subject) -> str | None:
-    """Of the file an implementation lives in; None where there is no source."""
+    """Of the file an implementation lives in, and of what it shares if it is one of ours; None where there is no source."""
     if isinstance(subject.target, Described):
         return subject.target.source_hash
     try:
         file = inspect.getsourcefile(inspect.unwrap(subject.target))
     except TypeError:
         file = inspect.getsourcefile(type(subject.target)) if not inspect.isbuiltin(subject.target) else None
-    return None if file is None or not Path(file).exists() else _hash(Path(file).read_bytes())
+    if file is None or not Path(file).exists():
+        return None
+    return _hash(*(path.read_bytes() for path in with_shared([Path(file).resolve()])))
 
 
 def machine() -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from relpos.conformance.breath import breathe
 from relpos.conformance.magnitude import (
     Size,
     bias_size,
@@ -46,6 +47,7 @@ class Expected:
 
 def expected(inputs: Inputs, level: str) -> dict[str, Expected]:
     """Results by name at one level, from the definition."""
+    breathe()
     if level == "attention":
         return {"output": _output(inputs)}
     if level == "logits":

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from relpos.conformance.breath import breathe
 from relpos.conformance.calling import Instance, matched_parameters
 from relpos.conformance.contribution_gradients import change, of_contribution, summed
 from relpos.conformance.derivatives import derivatives
@@ -145,6 +146,7 @@ def _through_vectors(given: Inputs, name: str, flow: Flow) -> tuple[np.ndarray, 
     zero, u = given.but(**{name: np.zeros_like(x)}), units(given.plan.dtype).u
     base, derive = _score(zero), derivatives(given.settings)
     for c in range(x.shape[-1]):
+        breathe()
         unit = np.zeros_like(x)
         unit[..., c] = 1.0
         moved = given.but(**{name: unit})
@@ -188,6 +190,7 @@ def _through_table(given: Inputs, name: str, flow: Flow) -> tuple[np.ndarray, np
     without = given.but(params=held)
     base, base_size, base_seen = _score(without), _score_size(without), _seen_of_silence(given, held)
     for cell in np.ndindex(table.shape):
+        breathe()
         stepped = {**held, name: np.zeros_like(table)}
         stepped[name][cell] = STEP
         moved = given.but(params=stepped)

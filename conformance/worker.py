@@ -10,6 +10,7 @@ from time import monotonic
 
 import torch
 
+from relpos.conformance.breath import breathing
 from relpos.conformance.certificate import source_hash
 from relpos.conformance.diagnosis import diagnose
 from relpos.conformance.errors import AdapterError, UsageError
@@ -51,6 +52,7 @@ def _told(request: Request, pipe: Connection, journal: Path, explain: bool) -> N
 
 def _judge(request: Request, pipe: Connection, journal: Path, explain: bool) -> None:
     subject = plugged_in(request)
+    breathing(lambda: _touch(journal))
     note(journal, smoke_plan(subject))
     subject = smoke(subject)
     named = described(subject, source_hash(subject))
@@ -116,6 +118,11 @@ def _explained(verdict: Verdict, subject: Subject, request: Request) -> Verdict:
     if request.fail_fast:  # in a hurry: what it behaves like, not under which other settings every law would hold
         return replace(verdict, diagnosis=diagnose(subject))
     return replace(explained(replace(verdict, subject=subject)), subject=verdict.subject)
+
+
+def _touch(journal: Path) -> None:
+    with suppress(OSError):  # nothing was noted yet
+        os.utime(journal)
 
 
 def note(journal: Path, plan: Plan) -> None:

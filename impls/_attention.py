@@ -40,10 +40,15 @@ def visible(query_positions: Tensor, key_positions: Tensor, mask: Tensor | None,
 
 def shared_heads(x: Tensor, num_heads: int) -> Tensor:
     """Give every query head its key head: [B, Hkv, L, D] -> [B, H, L, D], head h reads h // (H / Hkv)."""
-    groups = x.shape[1]
+    size = group_size(x.shape[1], num_heads)
+    return x if size == 1 else x.repeat_interleave(size, dim=1)
+
+
+def group_size(groups: int, num_heads: int) -> int:
+    """Query heads that share a key head."""
     if num_heads % groups:
         raise ValueError(f"attention: {num_heads} query heads cannot share num_kv_heads = {groups} evenly; make it a multiple.")
-    return x if groups == num_heads else x.repeat_interleave(num_heads // groups, dim=1)
+    return num_heads // groups
 
 
 def score(q: Tensor, k: Tensor, scale: float | None = None) -> Tensor:
@@ -86,6 +91,8 @@ def attend(
 def fused(q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, scale: float | None = None) -> Tensor:
     """The same through PyTorch's fused kernel; `mask` boolean or additive, strides of any kind."""
     k, v = (shared_heads(x, q.shape[1]).to(q.dtype) for x in (k, v))
+    if not torch.is_autocast_enabled(q.device.type):
+        return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     # Autocast would round an additive mask to 16 bits, and bfloat16 cannot tell distance 257 from 256.
     with torch.autocast(q.device.type, enabled=False):
         return scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
@@ -39,6 +40,7 @@ class Term(Protocol):
     """Numbers for every distance in order, learned or not."""
 
     heads_at_once: int
+    queries_at_once: int | None  # where its gradient is not asked for; None: as many as blocks have
 
     def ranges(self, block: Block) -> list[Range]:
         """What is added, by ranges of keys; all together they are all keys."""
@@ -85,6 +87,8 @@ class Plan:
     scale: float
     reach: tuple[int, int] = (0, 0)  # of a ranged term: from where on it is constant, before and after the query
     valued: Callable[..., Any] | None = None  # makes of the last tensor vectors that are added to the values
+    window: tuple[int, ...] = ()  # of a grid: blocks are whole rows of it
+    special: int = 0  # tokens at the front that have no place on the grid
 
     def own(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Those of the term, without the vectors of the values."""
@@ -93,8 +97,15 @@ class Plan:
     def blocks(self, q: Tensor, k: Tensor, size: int, heads_at_once: int) -> Iterator[Block]:
         """All queries, block by block, the first ones first: what a causal block sees only grows."""
         H, Lq, Lk = q.shape[1], q.shape[2], k.shape[2]
-        for first in range(0, Lq, size):
-            last = min(first + size, Lq)
+        for first, last in self._spans(Lq, size):
             keys = max(min(Lk, last + self.offset), 1) if self.causal else Lk
             for h in range(0, H, heads_at_once):
                 yield Block(first, last, keys, slice(h, min(h + heads_at_once, H)), Lq - last)
+
+    def _spans(self, queries: int, size: int) -> Iterator[tuple[int, int]]:
+        row = prod(self.window[1:])
+        size = max(size // max(row, 1), 1) * row
+        if self.special:
+            yield 0, self.special
+        for first in range(self.special, queries, size):
+            yield first, min(first + size, queries)

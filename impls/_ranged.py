@@ -32,6 +32,7 @@ class Ranged:
     """
 
     heads_at_once = 4
+    queries_at_once = None
 
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         self.asked, self.vectors, *rest = tensors
@@ -95,7 +96,7 @@ class Ranged:
         return (self._turned(block) * self.at(block, d)).sum(-1)
 
     def _of_keys(self, block: Block, keys: slice, d: int) -> Tensor:
-        """told · the vector at distance d, [B, h, 1, m], or a zero for all; after the query −∞ where it sees no future."""
+        """told · the vector at distance d, or zeros, [B, h, n, m] with a stride of 0 over queries."""
         n = block.last - block.first
         if self.told is None or self.back is None:
             return self.asked.new_zeros(()).expand(

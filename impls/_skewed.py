@@ -49,6 +49,7 @@ class Products:
     """Products of queries with a vector per distance as a term."""
 
     heads_at_once = HEADS
+    queries_at_once = None
 
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         self.asked, self.vectors = tensors

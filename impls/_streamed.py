@@ -70,7 +70,8 @@ class _Streamed(torch.autograd.Function):
         fixed = FLASH.used and not learned and values is None and q.shape[-1] == v.shape[-1] and q.device.type == "cpu"
         dtype = q.dtype if fixed else working(q.dtype)
         back = _Back(*(torch.zeros(x.shape, dtype=working(x.dtype), device=x.device) for x in (q, k, v)))
-        for b in ctx.plan.blocks(q, k, FORWARD if fixed else BACKWARD, term.heads_at_once):
+        size = (term.queries_at_once or FORWARD) if fixed else BACKWARD
+        for b in ctx.plan.blocks(q, k, size, term.heads_at_once):
             at = (slice(None), b.heads, slice(b.first, b.last))
             mine = [x[at].flip(-2).to(dtype) for x in (gradient, q, out)]
             theirs = [x[:, b.heads, : b.keys].to(dtype) for x in (k, v)]
@@ -97,7 +98,7 @@ def _fill(
     out: Tensor, divisors: Tensor, term: Term, values: Values | None, plan: Plan, q: Tensor, k: Tensor, v: Tensor
 ) -> None:
     """The forward call, block by block."""
-    for b in plan.blocks(q, k, FORWARD, term.heads_at_once):
+    for b in plan.blocks(q, k, term.queries_at_once or FORWARD, term.heads_at_once):
         at = (slice(None), b.heads, slice(b.first, b.last))
         seen = (slice(None), b.heads, slice(b.keys))
         turned, ranges = q[at].flip(-2), term.ranges(b)
@@ -121,9 +122,9 @@ def _parts(ranges: list[Range], q: Tensor, k: Tensor, v: Tensor, scale: float) -
 def _merged(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
     """Attention over all ranges; the share of each, [ranges, B, h, n], and the logarithm of the whole divisor, [B, h, n]."""
     divisors = torch.stack([divisor for _, divisor in parts])
-    shares, whole = divisors.softmax(0), divisors.logsumexp(0)  # shares add up to 1, however the divisors were rounded
     if len(parts) == 1:
-        return parts[0][0], shares, whole
+        return parts[0][0], torch.ones_like(divisors), divisors[0]
+    shares, whole = divisors.softmax(0), divisors.logsumexp(0)  # shares add up to 1, however the divisors were rounded
     out = whole.new_zeros(())
     for (found, _), share in zip(parts, shares, strict=True):
         out = out + found.to(whole.dtype) * share.unsqueeze(-1)

@@ -36,14 +36,15 @@ def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, 
     return streamed(plan, q, k, v, values.expand(q.shape[1], -1))
 
 
+WIDE = 2048  # queries of a block that sees all keys: a view costs nothing, so that few blocks are best
+
+
 class Line:
     """A line of numbers per head as a term; causal lines have −∞ after the query already."""
 
-    heads_at_once = 4
-
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
-        del plan
         (self.values,) = tensors
+        self.queries_at_once = None if plan.causal else WIDE  # causal blocks are small, to end at their last key
         self.heads_at_once = 4 if learned else len(self.values)
         self._gradient = torch.zeros_like(self.values) if learned else None
         self._buffer: Tensor | None = None

@@ -73,6 +73,24 @@ def looked_up(table: Tensor, row: Tensor) -> Tensor:
     return found.view(found.shape[0], *row.shape).movedim(0, -3)
 
 
+def by_key(table: Tensor, window_size: Sequence[int], sign: str) -> tuple[Tensor, Tensor]:
+    """The table as [H, 2·W_1 − 1, …] by key minus query, rising on every axis, and the rows behind it as [H, special]."""
+    columns, offsets = table.to(working(table.dtype)).transpose(0, 1), length(window_size)
+    found = columns[:, :offsets].unflatten(1, [2 * W - 1 for W in window_size])
+    found = found.flip(tuple(range(1, found.ndim))) if sign == "query_minus_key" else found
+    return found, columns[:, offsets:]
+
+
+def refuse_tokens(scheme: str, window_size: Sequence[int], special: int, q: Tensor, k: Tensor) -> None:
+    """ValueError unless there are as many queries and keys as the window has tokens."""
+    tokens = prod(window_size) + special
+    if (q.shape[2], k.shape[2]) != (tokens, tokens):
+        raise ValueError(
+            f"{scheme}: `q` and `k` must have {tokens} tokens for `window_size` {tuple(window_size)}, got {q.shape[2]} and "
+            f"{k.shape[2]}; for a part of the window use `attention`, which takes positions."
+        )
+
+
 def resized(table: Tensor, source_window: Sequence[int], window_size: Sequence[int]) -> Tensor:
     """A table [(2W_1 − 1)(2W_2 − 1) + special, H] for another window, by cubic interpolation; special rows as they are.
 

@@ -9,8 +9,12 @@ subtracted in int64 and only then rounded: positions of 2^32 cost nothing.
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend, contiguous, default_scale, relative, visible, working
+from relpos.impls._attention import DTYPES, attend, default_scale, relative, visible, working
 from relpos.impls._cache import KVCache, Window
+from relpos.impls._flex import flexed
+from relpos.impls._slopes import coordinate_of, line_of, penalty_of, slopes_of
+from relpos.impls._steps import Past, stepped
+from relpos.impls._tables import distances
 from relpos.impls._toeplitz import under_line
 from relpos.impls.card import implements
 from relpos.spec.alibi import ALiBi
@@ -35,8 +39,8 @@ def bias(
 ) -> Tensor:
     """The bias, [H, Lq, Lk], or [B, H, Lq, Lk] for positions [B, L]; under "key_only" it broadcasts over queries."""
     device = query_positions.device if device is None else torch.device(device)
-    at = _coordinate(settings, query_positions.to(device), key_positions.to(device))
-    return _penalty(settings, at, _slopes(settings, working(dtype), device)).to(dtype)
+    at = coordinate_of(settings, query_positions.to(device), key_positions.to(device))
+    return penalty_of(settings, at, slopes_of(settings, working(dtype), device)).to(dtype)
 
 
 @implements("alibi", level="contribution", positions="per_row", dtypes=("float32",), max_position=2**32, memory="B*H*Lq*Lk")
@@ -48,16 +52,16 @@ class Bias(nn.Module):
     def __init__(self, settings: ALiBi) -> None:
         super().__init__()
         self.settings = settings
-        self.register_buffer("slopes", _slopes(settings, torch.float32), persistent=False)
+        self.register_buffer("slopes", slopes_of(settings, torch.float32), persistent=False)
 
     def _apply(self, fn, recurse: bool = True):
         super()._apply(fn, recurse)
         # .half() would round the slopes for good and to_empty() leave rubbish: only the new device is taken over.
-        self.slopes = _slopes(self.settings, torch.float32, self.slopes.device)
+        self.slopes = slopes_of(self.settings, torch.float32, self.slopes.device)
         return self
 
     def forward(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        return _penalty(self.settings, _coordinate(self.settings, query_positions, key_positions), self.slopes)
+        return penalty_of(self.settings, coordinate_of(self.settings, query_positions, key_positions), self.slopes)
 
 
 @implements("alibi", level="contribution", positions="offset", binds=("dtype", "device"), dtypes=DTYPES, max_position=2**32)
@@ -84,7 +88,7 @@ class CachedBias(nn.Module):
         return line.unfold(-1, key_length, 1).flip(-2)  # flip copies: nothing handed out shares memory with the line
 
     def _values(self, positions: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
-        return _line(self.settings, positions, working(dtype)).to(dtype)
+        return line_of(self.settings, positions, working(dtype)).to(dtype)
 
 
 @implements("alibi", level="contribution", positions="per_row", dtypes=("float32",), max_position=2**32)
@@ -93,8 +97,8 @@ def shard(settings: ALiBi, head_indices: Tensor, query_positions: Tensor, key_po
 
     head_indices   [h], places of its heads among all num_heads: slopes depend on how many there are in all
     """
-    slopes = _slopes(settings, torch.float32, query_positions.device)[head_indices]
-    return _penalty(settings, _coordinate(settings, query_positions, key_positions), slopes, head_indices)
+    slopes = slopes_of(settings, torch.float32, query_positions.device)[head_indices]
+    return penalty_of(settings, coordinate_of(settings, query_positions, key_positions), slopes, head_indices)
 
 
 @implements(
@@ -119,9 +123,29 @@ def toeplitz(
     scale: float | None = None,
 ) -> Tensor:
     """Attention [B, H, Lq, D] whose bias is never formed: one line per head, by the Toeplitz engine."""
-    distances = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
-    line = _line(settings, distances, working(q.dtype)) * _bias_scale(settings, q, scale)
+    line = _whole(settings, distances(query_length, key_length, offset, q.device), q, scale)
     return under_line(line, q, k, v, offset=offset, causal=causal, scale=default_scale(q, scale))
+
+
+@implements(
+    "alibi", level="attention", positions="offset", binds=("causal", "scale", "num_kv_heads"), dtypes=DTYPES,
+    max_position=2**32, gradient=False, memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
+)  # fmt: skip
+def flex(
+    settings: ALiBi,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] through flex_attention, which looks the bias up in its kernel; no backward on CPUs."""
+    line = _whole(settings, distances(query_length, key_length, offset, q.device), q, scale)
+    return flexed("alibi", line, q, k, v, offset=offset, causal=causal, scale=default_scale(q, scale))
 
 
 @implements(
@@ -150,7 +174,7 @@ def attention(
 
     "key_only" is taken as m·(j − i): the softmax cannot tell, and large positions cancel before they are rounded.
     """
-    added = _penalty(settings, relative(query_positions, key_positions), _slopes(settings, working(q.dtype), q.device))
+    added = penalty_of(settings, relative(query_positions, key_positions), slopes_of(settings, working(q.dtype), q.device))
     seen = visible(query_positions, key_positions, mask, causal)
     if settings.distance == "half_half":  # a row whose keys are all at −inf is an empty row too
         heard = (added > -torch.inf) if added.ndim > 3 else (added > -torch.inf).unsqueeze(0)
@@ -160,69 +184,30 @@ def attention(
 
 @implements("alibi", level="attention", dtypes=DTYPES, max_position=2**32)
 class Decoder:
-    """Causal decoding; keys carry no position, so the cache holds them as they came."""
+    """Causal decoding; keys carry no position, so the cache holds them as they came. A step costs a slice of a kept line."""
 
     def __init__(self, settings: ALiBi) -> None:
         self.settings = settings
+        self._past = Past(lambda far, dtype: line_of(settings, far, dtype))
         self._cache = KVCache()
+        self._bias_scale = 1.0
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
+        self._bias_scale = _bias_scale(self.settings, q, None)
         start = self._cache.length
         keys, values = self._cache.append(k, v)
-        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
-        return attention(self.settings, q, keys, values, *at, causal=True)
+        return stepped(q, keys, values, start, self._biases)
+
+    def _biases(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        line = self._past(first, last, dtype, device)
+        return line * self._bias_scale if self.settings.scale_bias else line
 
 
-def _biased(settings: ALiBi) -> int:
-    return settings.num_heads if settings.num_biased_heads is None else settings.num_biased_heads
-
-
-def _slopes(settings: ALiBi, dtype: torch.dtype, device: torch.device | None = None) -> Tensor:
-    count = _biased(settings)
-    series = _series(settings, count // 2) * 2 if settings.distance == "half_half" else _series(settings, count)
-    return torch.tensor(series + [0.0] * (settings.num_heads - count), dtype=dtype, device=device)
-
-
-def _series(settings: ALiBi, count: int) -> list[float]:
-    if count == 0:
-        return []
-    total = count if settings.slope_rule == "geometric" else 1 << (count - 1).bit_length()
-    full = [2.0 ** -(settings.bias_max * place / total) for place in range(1, total + 1)]
-    return full if total == count else (full[1::2] + full[::2])[:count]
-
-
-def _coordinate(settings: ALiBi, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-    if settings.distance == "key_only":
-        return key_positions.unsqueeze(-2)
-    return relative(query_positions, key_positions)
-
-
-def _line(settings: ALiBi, coordinate: Tensor, dtype: torch.dtype) -> Tensor:
-    return _penalty(settings, coordinate.unsqueeze(0), _slopes(settings, dtype, coordinate.device)).squeeze(-2)
-
-
-def _penalty(settings: ALiBi, coordinate: Tensor, slopes: Tensor, heads: Tensor | None = None) -> Tensor:
-    """[..., Lq, Lk] -> [..., H, Lq, Lk]; the coordinate is key minus query, or what m multiplies under "key_only".
-
-    heads   which ones the slopes are of; None: all
-    """
-    slopes, coordinate = slopes[:, None, None], coordinate.unsqueeze(-3)
-    if settings.distance == "key_only":
-        return slopes * coordinate
-    if settings.distance == "causal":
-        return slopes * coordinate.clamp(max=0)
-    penalty = -slopes * coordinate.abs()
-    if settings.distance == "symmetric":
-        return penalty
-    heads = torch.arange(settings.num_heads, device=coordinate.device) if heads is None else heads
-    return penalty.masked_fill(_unheard(settings, coordinate, heads[:, None, None]), -torch.inf)
-
-
-def _unheard(settings: ALiBi, distance: Tensor, head: Tensor) -> Tensor:
-    half = _biased(settings) // 2
-    return ((head < half) & (distance > 0)) | ((head >= half) & (head < 2 * half) & (distance < 0))
+def _whole(settings: ALiBi, far: Tensor, q: Tensor, scale: float | None) -> Tensor:
+    """The line that is added to scores, [H, n]."""
+    return line_of(settings, far, working(q.dtype)) * _bias_scale(settings, q, scale)
 
 
 def _bias_scale(settings: ALiBi, q: Tensor, scale: float | None) -> float:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend
+from relpos.impls._attention import DTYPES, attend, default_scale
+from relpos.impls._panels import under_table
 from relpos.impls._tables import INIT_STD
-from relpos.impls._windows import Index, grid, length, looked_up, nowhere, resized, rows
+from relpos.impls._windows import Index, by_key, grid, length, looked_up, nowhere, refuse_tokens, resized, rows
 from relpos.impls.card import implements
 from relpos.spec.beit import BEiT
 
@@ -72,6 +73,20 @@ def attention(
     """Attention [B, H, Lq, D]; q [B, H, Lq, D], k and v [B, Hkv, Lk, D], positions [L, n] or [B, L, n]."""
     added = looked_up(table, _rows(settings, query_positions, key_positions))
     return attend(q, k, v, bias=added, visible=mask, scale=scale)
+
+
+@implements("beit", level="attention", binds=("scale",), dtypes=DTYPES, memory="B*H*Lq*D + B*H*Lk*D")
+def panels(settings: BEiT, table: Tensor, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None) -> Tensor:
+    """Attention [B, H, 1 + N, D] of the class token and all patches, whose bias is never formed, by the panel engine.
+
+    q [B, H, 1 + N, D], k and v [B, Hkv, 1 + N, D]
+    """
+    refuse_tokens("beit", settings.window_size, 1, q, k)
+    if torch.compiler.is_compiling():  # blocks would fix the lengths
+        at = grid(settings.window_size, special=1, device=q.device)
+        return attention(settings, table, q, k, v, at, at, scale=scale)
+    offsets, special = by_key(table, settings.window_size, settings.sign)
+    return under_table(offsets, special, q, k, v, window=settings.window_size, scale=default_scale(q, scale))
 
 
 @implements("beit")

@@ -9,8 +9,10 @@ bias looks up the row past the end, which reads 0.
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend, contiguous, default_scale, relative, visible
+from relpos.impls._attention import DTYPES, attend, default_scale, relative, visible
 from relpos.impls._cache import KVCache, Window
+from relpos.impls._flex import flexed
+from relpos.impls._steps import Past, stepped
 from relpos.impls._tables import INIT_STD, distances, line, looked_up, matrix
 from relpos.impls._toeplitz import under_line
 from relpos.impls.card import implements
@@ -23,7 +25,7 @@ def bias(settings: Clipped, table: Tensor, query_positions: Tensor, key_position
 
     table   [2K+1, H], or [K+1, H] in one direction; one column when shared
     """
-    rows = _rows(settings, relative(query_positions, key_positions))
+    rows = rows_of(settings, relative(query_positions, key_positions))
     return looked_up(table, rows).to(table.dtype)
 
 
@@ -50,7 +52,7 @@ class CachedBias(nn.Module):
 
     def _kept(self, far: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
         del dtype, device  # rows are whole numbers, where the distances are
-        return _rows(self.settings, far)
+        return rows_of(self.settings, far)
 
 
 @implements(
@@ -72,8 +74,30 @@ def toeplitz(
 ) -> Tensor:
     """Attention [B, H, Lq, D] whose bias is never formed, trained or not: one line per head, by the Toeplitz engine."""
     far = distances(query_length, key_length, offset, q.device)
-    values = line(table, _rows(settings, far))
+    values = line(table, rows_of(settings, far))
     return under_line(values, q, k, v, offset=offset, causal=causal, scale=default_scale(q, scale))
+
+
+@implements(
+    "clipped", level="attention", positions="offset", binds=("causal", "scale"), dtypes=DTYPES, max_position=2**32,
+    gradient=False, memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
+)  # fmt: skip
+def flex(
+    settings: Clipped,
+    table: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] through flex_attention, which looks the bias up in its kernel; no backward on CPUs."""
+    values = line(table, rows_of(settings, distances(query_length, key_length, offset, q.device)))
+    return flexed("clipped", values, q, k, v, offset=offset, causal=causal, scale=default_scale(q, scale))
 
 
 @implements(
@@ -94,16 +118,20 @@ def attention(
     scale: float | None = None,
 ) -> Tensor:
     """Attention [B, H, Lq, D]; q [B, H, Lq, D], k and v [B, Hkv, Lk, D], positions [L] or [B, L]."""
-    added = looked_up(table, _rows(settings, relative(query_positions, key_positions)))
+    added = looked_up(table, rows_of(settings, relative(query_positions, key_positions)))
     return attend(q, k, v, bias=added, visible=visible(query_positions, key_positions, mask, causal), scale=scale)
 
 
 @implements("clipped", level="attention", dtypes=DTYPES, max_position=2**32)
 class Decoder:
-    """Causal decoding; keys carry no position, so the cache holds them as they came."""
+    """Causal decoding; keys carry no position, so the cache holds them as they came.
+
+    Rows of past distances are kept, numbers of the table are not: a step looks up one per key.
+    """
 
     def __init__(self, settings: Clipped, table: Tensor) -> None:
         self.settings, self.table = settings, table
+        self._past = Past(lambda far, dtype: rows_of(settings, far))
         self._cache = KVCache()
 
     @torch.no_grad()
@@ -111,15 +139,17 @@ class Decoder:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         start = self._cache.length
         keys, values = self._cache.append(k, v)
-        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
-        return attention(self.settings, self.table, q, keys, values, *at, causal=True)
+        return stepped(q, keys, values, start, self._biases)
+
+    def _biases(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return line(self.table, self._past(first, last, torch.int64, device)).to(dtype)
 
 
 def _length(settings: Clipped) -> int:
     return (2 if settings.directions == "both" else 1) * settings.max_distance + 1
 
 
-def _rows(settings: Clipped, far: Tensor) -> Tensor:
+def rows_of(settings: Clipped, far: Tensor) -> Tensor:
     """Rows of the table for distances far, key minus query, int64 of any shape; one past the last where there is no bias."""
     K = settings.max_distance
     if settings.directions == "both":

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from relpos.impls._attention import DTYPES, attend, contiguous, visible, working
+from relpos.impls._attention import DTYPES, attend, visible, working
 from relpos.impls._cache import KVCache
+from relpos.impls._steps import stepped
 from relpos.impls.card import implements
 from relpos.spec.learned import Learned
 
@@ -93,11 +94,11 @@ class Decoder:
         """Outputs [B, H, n, D] of n new tokens; q, k and v [B, H, n, D]."""
         start, n = self._cache.length, q.shape[-2]
         _refuse(self.settings, negative=False, beyond=start + n > self.settings.max_position)
-        queries, keys_at = contiguous(n, start + n, start, q.device)
-        new = (_placed(self.settings, self.table, x, queries) for x in (q, k, v))
+        at = torch.arange(start, start + n, device=q.device)
+        new = (_placed(self.settings, self.table, x, at) for x in (q, k, v))
         here, *pair = new
         keys, values = self._cache.append(*pair)
-        return attend(here, keys, values, visible=visible(queries, keys_at, None, True)).to(q.dtype)
+        return stepped(here, keys, values, start).to(q.dtype)
 
 
 def _placed(settings: Learned, table: Tensor, x: Tensor, positions: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""rope: queries and keys turned pair by pair, from angles computed at each call or from a growing table.
+"""rope: queries and keys turned pair by pair: written out, in one pass over memory, from a growing table.
 
     (x'_a, x'_b) = μ · (x_a cos pθ_m − x_b sin pθ_m,  x_a sin pθ_m + x_b cos pθ_m)     θ_m = base^(−2m/r), or scaled
 
@@ -11,9 +11,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend, contiguous, visible, working
+from relpos.impls._attention import DTYPES, attend, visible, working
 from relpos.impls._cache import KVCache, Window
-from relpos.impls._rotation import Context, angles, context_of, joined, magnitude, split, turned, width
+from relpos.impls._rotation import Context, angles, context_of, magnitude, turned
+from relpos.impls._steps import stepped
+from relpos.impls._turning import turned_once
 from relpos.impls.card import implements
 from relpos.spec.rope import RoPE
 
@@ -31,19 +33,13 @@ def rotate(settings: RoPE, x: Tensor, positions: Tensor, *, sequence_length: Con
 
 @implements("rope", positions="per_row", memory="B*H*L*D", **ALONE)
 def rotate_complex(settings: RoPE, x: Tensor, positions: Tensor, *, sequence_length: Context | None = None) -> Tensor:
-    """The same as one complex product: (x_a + i·x_b) · μ e^(i·pθ_m)."""
-    if width(settings) == 0:
-        return x.clone()
-    cosine, sine = _turns(settings, positions, x, sequence_length)
-    # Stacking first: view_as_complex accepts neither a strided last axis nor an odd storage offset.
-    pairs = torch.view_as_complex(torch.stack(split(settings, x.to(cosine.dtype)), dim=-1))
-    product = torch.view_as_real(pairs * torch.complex(cosine, sine))
-    return joined(settings, x, *product.unbind(-1))
+    """The same as one complex product, (x_a + i·x_b) · μ e^(i·pθ_m), by the rotation engine: one pass over x."""
+    return turned_once(settings, x, torch.complex(*_turns(settings, positions, x, sequence_length)))
 
 
 @implements("rope", positions="offset", **ALONE)
 class Rotary(nn.Module):
-    """Turns x [..., L, D], whose row 0 is at position `offset`, by a table of cosines and sines that grows as needed.
+    """Turns x [..., L, D], whose row 0 is at position `offset`, in one pass, by a table of μ e^(i·pθ_m) that grows as needed.
 
     Under dynamic scaling a table belongs to one length: another length begins another table.
     """
@@ -59,15 +55,15 @@ class Rotary(nn.Module):
             context = max(context, self.settings.max_position or 0)  # all that are not longer share a table
             if context != self._context:
                 self._begin(context)
-        cosine, sine = self._table(offset, offset + x.shape[-2], working(x.dtype), x.device)
-        return turned(self.settings, x, cosine, sine)
+        dtype = working(x.dtype).to_complex()
+        return turned_once(self.settings, x, self._table(offset, offset + x.shape[-2], dtype, x.device))
 
     def _begin(self, context: int | None) -> None:
         self._context = context
-        self._table = Window(partial(self._rows, context), dim=1)
+        self._table = Window(partial(self._rows, context), dim=0)
 
     def _rows(self, context: int | None, positions: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
-        return torch.stack(_cosines(self.settings, positions.to(device), context)).to(dtype)
+        return torch.complex(*(part.to(dtype.to_real()) for part in _cosines(self.settings, positions.to(device), context)))
 
 
 @implements(
@@ -118,8 +114,7 @@ class Decoder:
         start = self._cache.length
         keys, values = self._cache.append(k if self._afresh else self._rotary(k, start), v)
         keys = self._rotary(keys, 0) if self._afresh else keys
-        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
-        return attend(self._rotary(q, start), keys, values, visible=visible(*at, None, True))
+        return stepped(self._rotary(q, start), keys, values, start)
 
 
 def _cosines(settings: RoPE, positions: Tensor, context: Context | None) -> tuple[Tensor, Tensor]:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend
+from relpos.impls._attention import DTYPES, attend, default_scale
+from relpos.impls._panels import under_table
 from relpos.impls._tables import INIT_STD
-from relpos.impls._windows import Index, grid, length, looked_up, nowhere, resized, rows
+from relpos.impls._windows import Index, by_key, grid, length, looked_up, nowhere, refuse_tokens, resized, rows
 from relpos.impls.card import implements
 from relpos.spec.swin import Swin
 
@@ -84,6 +85,20 @@ class WindowAttention(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, scale: float | None = None) -> Tensor:
         added = self.bias(self.bias.settings.window_size)
         return attend(q, k, v, bias=added, visible=mask, scale=scale)
+
+
+@implements("swin", level="attention", binds=("scale",), dtypes=DTYPES, memory="B*H*Lq*D + B*H*Lk*D")
+def panels(settings: Swin, table: Tensor, q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None) -> Tensor:
+    """Attention [B, H, N, D] over all of a window, whose bias is never formed, trained or not, by the panel engine.
+
+    q [B, H, N, D], k and v [B, Hkv, N, D]; many small windows are so many samples.
+    """
+    refuse_tokens("swin", settings.window_size, 0, q, k)
+    if torch.compiler.is_compiling():  # blocks would fix the lengths
+        at = grid(settings.window_size, device=q.device)
+        return attention(settings, table, q, k, v, at, at, scale=scale)
+    offsets, _ = by_key(table, settings.window_size, settings.sign)
+    return under_table(offsets, None, q, k, v, window=settings.window_size, scale=default_scale(q, scale))
 
 
 @implements("swin")

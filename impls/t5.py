@@ -13,8 +13,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend, contiguous, relative, visible, working
+from relpos.impls._attention import DTYPES, attend, relative, visible, working
 from relpos.impls._cache import KVCache, Window
+from relpos.impls._flex import flexed
+from relpos.impls._steps import Past, stepped
 from relpos.impls._tables import INIT_STD, distances, line, looked_up, matrix
 from relpos.impls._toeplitz import under_line
 from relpos.impls.card import implements
@@ -79,12 +81,30 @@ def toeplitz(
     scale: float | None = None,
 ) -> Tensor:
     """Attention [B, H, Lq, D] whose bias is never formed, trained or not: one line per head, by the Toeplitz engine."""
-    far = distances(query_length, key_length, offset, q.device)
-    if settings.cross_attention:
-        values = q.new_zeros((settings.num_heads, len(far)), dtype=working(q.dtype))
-    else:
-        values = line(params["table"], _buckets(settings, far))
-    return under_line(values, q, k, v, offset=offset, causal=causal, scale=_scale(settings, q, scale))
+    values = line_of(settings, params, q, distances(query_length, key_length, offset, q.device))
+    return under_line(values, q, k, v, offset=offset, causal=causal, scale=scale_of(settings, q, scale))
+
+
+@implements(
+    "t5", level="attention", positions="offset", binds=("causal", "scale"), dtypes=DTYPES, max_position=2**32, gradient=False,
+    memory="B*H*Lq*Lk + B*H*Lq*D + B*H*Lk*D",
+)  # fmt: skip
+def flex(
+    settings: T5,
+    params: Mapping[str, Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    query_length: int,
+    key_length: int,
+    offset: int,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Attention [B, H, Lq, D] through flex_attention, which looks the bias up in its kernel; no backward on CPUs."""
+    values = line_of(settings, params, q, distances(query_length, key_length, offset, q.device))
+    return flexed("t5", values, q, k, v, offset=offset, causal=causal, scale=scale_of(settings, q, scale))
 
 
 @implements(
@@ -108,15 +128,19 @@ def attention(
     rows = None if settings.cross_attention else _buckets(settings, relative(query_positions, key_positions))
     added = None if rows is None else looked_up(params["table"], rows)
     seen = visible(query_positions, key_positions, mask, causal)
-    return attend(q, k, v, bias=added, visible=seen, scale=_scale(settings, q, scale))
+    return attend(q, k, v, bias=added, visible=seen, scale=scale_of(settings, q, scale))
 
 
 @implements("t5", level="attention", dtypes=DTYPES, max_position=2**32)
 class Decoder:
-    """Causal decoding; keys carry no position, so the cache holds them as they came."""
+    """Causal decoding; keys carry no position, so the cache holds them as they came.
+
+    Buckets of past distances are kept, numbers of the table are not: a step looks up one per key.
+    """
 
     def __init__(self, settings: T5, params: Mapping[str, Tensor]) -> None:
         self.settings, self.params = settings, params
+        self._past = Past(lambda far, dtype: _buckets(settings, far))
         self._cache = KVCache()
 
     @torch.no_grad()
@@ -124,8 +148,18 @@ class Decoder:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         start = self._cache.length
         keys, values = self._cache.append(k, v)
-        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
-        return attention(self.settings, self.params, q, keys, values, *at, causal=True)
+        biases = None if self.settings.cross_attention else self._biases
+        return stepped(q, keys, values, start, biases, scale=scale_of(self.settings, q, None))
+
+    def _biases(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        return line(self.params["table"], self._past(first, last, torch.int64, device)).to(dtype)
+
+
+def line_of(settings: T5, params: Mapping[str, Tensor], q: Tensor, far: Tensor) -> Tensor:
+    """Biases of a row of distances far, key minus query, in the working dtype of q, [H, n]."""
+    if settings.cross_attention:
+        return q.new_zeros((settings.num_heads, len(far)), dtype=working(q.dtype))
+    return line(params["table"], _buckets(settings, far))
 
 
 def _buckets(settings: T5, far: Tensor) -> Tensor:
@@ -156,7 +190,8 @@ def _root(power: int, degree: int, most: int) -> int:
     return low
 
 
-def _scale(settings: T5, q: Tensor, scale: float | None) -> float:
+def scale_of(settings: T5, q: Tensor, scale: float | None) -> float:
+    """The scale of q·k: T5's own unless given."""
     if scale is not None:
         return scale
     return 1.0 if settings.score_scale == "none" else q.shape[-1] ** -0.5

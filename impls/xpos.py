@@ -8,9 +8,11 @@ Angles and powers are formed in float64 and rounded once, as in `rope.py`; the m
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, attend, contiguous, visible, working
+from relpos.impls._attention import DTYPES, attend, visible, working
 from relpos.impls._cache import KVCache, Window
 from relpos.impls._rotation import Context, Plain, angles, context_of, turned, width
+from relpos.impls._steps import stepped
+from relpos.impls._turning import turned_once
 from relpos.impls.card import implements
 from relpos.spec.xpos import XPos
 
@@ -42,7 +44,7 @@ class Stretching(nn.Module):
         cosine, sine = self._table(offset, stop, dtype, x.device)
         at = torch.arange(offset, stop, device=x.device)
         gain = _gains(self.settings, at, role, stop if sequence_length is None else sequence_length).to(dtype)
-        return turned(_rotation(self.settings), x, cosine * gain, sine * gain)
+        return turned_once(_rotation(self.settings), x, torch.complex(cosine * gain, sine * gain))
 
     def _rows(self, positions: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
         found = angles(_rotation(self.settings), positions.to(device))
@@ -90,9 +92,8 @@ class Decoder:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         start = self._cache.length
         keys, values = self._cache.append(k, v)
-        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
         q, keys = self._stretching(q, start, "query"), self._stretching(keys, 0, "key")
-        return attend(q, keys, values, visible=visible(*at, None, True))
+        return stepped(q, keys, values, start)
 
 
 def _rotation(settings: XPos) -> Plain:

@@ -14,6 +14,7 @@ FULL = (
     "every variant, bfloat16, backward, decode, to L = 16384; beyond 2048 the fastest variant of each scheme and that of least "
     "memory, in 3 rounds"
 )
+BARS = "hold the implementations that never form all scores against their bars, in 15 rounds; rows to perf-bars.jsonl"
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 PACKAGES = ("scipy", "psutil", "threadpoolctl", "pytest_benchmark", "matplotlib")
 
@@ -28,6 +29,7 @@ def add_perf(commands: Any) -> None:
     perf.add_argument("--impl", help="an implementation of yours, judged first (with --scheme)")
     perf.add_argument("--set", action="append", default=[], dest="given", metavar="NAME=VALUE", help="fix a setting of --impl")
     perf.add_argument("--peers", action="store_true", help="also what people use today: transformers, x-transformers, flex")
+    perf.add_argument("--bars", action="store_true", help=BARS)
     perf.add_argument("--claim", action="append", default=[], metavar="NAME=VALUE", help="state a claim of --impl")
     perf.add_argument("--lengths", action="append", default=[], metavar="512,1024", help="lengths in place of the usual ones")
     perf.add_argument("--dtype", action="append", default=[], choices=DTYPES, help="may be repeated")

@@ -7,7 +7,11 @@ from torch import Tensor
 
 from relpos.perf.point import Shape
 
-SAME_ULPS = 64  # a kernel may add in another order from call to call
+SAME_ULPS = {
+    2: 4,
+    4: 64,
+    8: 64,
+}  # by bytes of a number: a kernel may add in another order from call to call, and 16 bits are coarse
 SAMPLED = 4096  # numbers of an output that are kept of a round
 
 
@@ -44,7 +48,7 @@ def sampled(found: Any) -> Tensor | None:
 
 def alike(before: Tensor, after: Tensor) -> bool:
     """Whether two outputs are one but for rounding."""
-    close = torch.finfo(before.dtype).eps * SAME_ULPS
+    close = torch.finfo(before.dtype).eps * SAME_ULPS[before.element_size()]
     return torch.equal(before, after) or torch.allclose(before, after, rtol=close, atol=close * float(before.abs().max()))
 
 
@@ -58,7 +62,7 @@ def check_rounds(last: Tensor | None, first: Tensor, again: Tensor) -> None:
         return
     before, now = sampled(first), sampled(again)
     assert before is not None and now is not None
-    if alike(before, last):
+    if torch.equal(before, last):  # bit by bit: in 16 bits outputs of other inputs may well be near each other
         raise Wrong(
             "it gives other inputs the output of its first call: it keeps outputs, so that its time is not that of a call"
         )

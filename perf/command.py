@@ -1,11 +1,8 @@
 """What `python -m relpos perf` does: measure, or hold one file of rows against another, or draw it."""
 
 import argparse
-import json
 from pathlib import Path
 from time import perf_counter
-from typing import Any
-from uuid import uuid4
 
 import torch
 
@@ -14,16 +11,17 @@ from relpos.conformance.errors import UsageError
 from relpos.conformance.verdict import EXIT_CODES, INCOMPLETE
 from relpos.perf import compare, show
 from relpos.perf.ahead import Before
+from relpos.perf.bars_command import run_bars
+from relpos.perf.begun import Begun, begun, write
 from relpos.perf.benchmark_json import dumps
 from relpos.perf.chosen import Asked, chosen_options, chosen_sweep, chosen_variants
 from relpos.perf.complaints import show_nothing
 from relpos.perf.estimate import estimate_s, in_words, pace
 from relpos.perf.growth import COLUMNS, growth_lines, growths, write_table
 from relpos.perf.isolated import resident_isolated
-from relpos.perf.machine import machine, machine_id, run_facts
 from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT
-from relpos.perf.rows import RowsError, broke, cut_lines, done, latest, read, text_of
+from relpos.perf.rows import RowsError, broke, latest, read
 from relpos.perf.sweep import Sweep, run, unmeasured
 from relpos.perf.variants import CERTIFICATES, gate
 
@@ -40,7 +38,12 @@ def run_perf(options: argparse.Namespace) -> int:
     try:
         if options.compare is not None:
             return _compared(options)
-        return _drawn(options) if options.figures is not None else _measured(options)
+        if options.figures is not None:
+            return _drawn(options)
+        return run_bars(options) if options.bars else _measured(options)
+    except KeyboardInterrupt:
+        console.show_lines([f"interrupted; {options.out} holds what was measured, the same command goes on from there"])
+        return EXIT_CODES[INCOMPLETE]
     except compare.OtherMachine as error:
         return show_nothing(str(error), done="compared", word="machine differs", code=compare.OTHER_MACHINE)
     except RowsError as error:
@@ -71,29 +74,16 @@ def _drawn(options: argparse.Namespace) -> int:
 def _measured(options: argparse.Namespace) -> int:
     sweep, how, asked = chosen_sweep(options), chosen_options(options), chosen_variants(options)
     torch.set_num_threads(how.threads)
-    record = machine(options.device)
-    facts = {"run": uuid4().hex[:8], "machine": machine_id(record), **run_facts()}
-    before = done(options.out, facts["machine"])
-    fresh = _write_machine(options.out, record)
-    console.show_lines([show.machine_line(record, facts, how.threads), *_cut(options.out)])
+    start = begun(options.out, device=options.device, threads=how.threads)
     try:
-        return _all(options, sweep, how, facts, before, asked)
+        return _all(options, sweep, how, start, asked)
     except UsageError:
-        if fresh is not None and not options.out.exists():  # nothing is left behind of what measured nothing
-            fresh.unlink(missing_ok=True)
+        start.undo(options.out)
         raise
-    except KeyboardInterrupt:
-        console.show_lines([f"interrupted; {options.out} holds what was measured, the same command goes on from there"])
-        return EXIT_CODES[INCOMPLETE]
 
 
-def _cut(path: Path) -> list[str]:
-    """What to say of rows that were cut off; nothing: there are none."""
-    number = len(cut_lines(text_of(path))) if path.exists() else 0
-    return [f"{path}: {number} cut-off line{'s' * (number != 1)} left out"] if number else []
-
-
-def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[str, Any], before: Before, asked: Asked) -> int:
+def _all(options: argparse.Namespace, sweep: Sweep, how: Options, start: Begun, asked: Asked) -> int:
+    before = start.before
     known = frozenset(variant for variant, *_ in before)
     words, seconds = _estimate(asked, known, sweep, how, before)
     console.show_lines([words])
@@ -108,7 +98,7 @@ def _all(options: argparse.Namespace, sweep: Sweep, how: Options, facts: dict[st
         def report(words: str, number: int, of: int) -> None:
             bar.update(task, description=words, completed=number, total=of)
 
-        run(sweep, variants, how, options.out, facts, refused=refused, progress=report, resident=resident_isolated)
+        run(sweep, variants, how, options.out, start.facts, refused=refused, progress=report, resident=resident_isolated)
     if seconds:
         console.show_lines([f"it took {in_words(perf_counter() - began)}; estimated were {in_words(seconds)}"])
     return _reported(options)
@@ -130,7 +120,7 @@ def _reported(options: argparse.Namespace) -> int:
     """Tables and growth of all rows of the file; the exit code says whether there is a figure, and whether a point broke."""
     rows = read(options.out)
     if options.benchmark_json is not None:
-        _write(options.benchmark_json, dumps(rows), "--benchmark-json")
+        write(options.benchmark_json, dumps(rows), "--benchmark-json")
     console.show_lines(show.table_lines(rows))
     found = growths(rows, seed=options.seed)
     console.show_lines(growth_lines(found))
@@ -140,19 +130,3 @@ def _reported(options: argparse.Namespace) -> int:
     if not any("samples_ms" in one for one in ours):
         return compare.NOTHING
     return BROKE if any(map(broke, ours)) else 0
-
-
-def _write_machine(out: Path, record: dict[str, Any]) -> Path | None:
-    """Beside the rows; its path, unless it was there before."""
-    path = out.with_name(f"{out.stem}.machine-{machine_id(record)}.json")
-    fresh = None if path.exists() else path
-    _write(path, json.dumps(record, indent=1) + "\n", "--out")
-    return fresh
-
-
-def _write(path: Path, text: str, option: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{option}: {path} could not be written ({error.strerror}).") from None

@@ -43,8 +43,10 @@ class Data:
 
 
 def limit(shape: Shape, data: Data, *, backward: bool = True) -> Call:
-    """The same attention without any position scheme; without `backward`, only what precedes it."""
+    """The same attention without any position scheme; without `backward`, only what precedes it. Of a rotation: two copies."""
     leaves = data.leaves(differentiable=shape.mode == "forward_backward")
+    if shape.mode == "rotation":
+        return torch.no_grad()(lambda: first_of(leaves["q"].clone(), leaves["k"].clone()))
     causal = shape.causal and shape.mode != "decode"
     call = lambda: scaled_dot_product_attention(leaves["q"], leaves["k"], leaves["v"], is_causal=causal)  # noqa: E731
     return moded(shape, data, leaves, call) if backward else call
@@ -64,3 +66,9 @@ def moded(shape: Shape, data: Data, leaves: Mapping[str, Any], call: Call) -> Ca
         return out.detach()
 
     return both
+
+
+def first_of(query: Tensor, key: Tensor) -> Tensor:
+    """The first of two that both had to be made."""
+    del key
+    return query

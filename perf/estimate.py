@@ -21,7 +21,7 @@ OF_ALL = (1.3, 1.8, 2.3, 2.7, 3.3, 4.3, 6.0, 8.0, 12.0, 100.0)  # times the limi
 OF_ALL_TRAINED = (1.4, 2.2, 2.4, 2.7, 2.8, 2.9, 3.2, 4.3, 6.5, 60.0)
 OF_FASTEST = (0.9, 1.4, 1.7, 1.9, 2.0, 2.4, 2.6, 4.0, 8.0, 10.0)  # of the fastest variant of each scheme
 # Of a forward call over all pairs. Most variants form what a causal one does not need; a lone query has one row.
-PASSES = {"forward": 1.0, "forward_backward": 3.5, "decode": 0.15}
+PASSES = {"forward": 1.0, "forward_backward": 3.5, "decode": 0.15, "rotation": 0.1}
 CAUSAL = 0.75
 CALLS = 6  # besides the rounds: first, warming, twice more for the output, and for memory
 TWO = 1.4  # variants of a scheme where it is narrowed down: the fastest is often that of least memory too
@@ -113,7 +113,7 @@ def _racing(sweep: Sweep, shape: Shape, crowd: Crowd) -> list[tuple[float, float
 
 def _limit_ms(shape: Shape, here: Pace) -> float:
     long = shape.key_length / AT.key_length
-    area = long if shape.mode == "decode" else long**2
+    area = long if shape.mode in ("decode", "rotation") else long**2
     half = CAUSAL if shape.causal and shape.mode != "decode" else 1.0
     return here.limit_ms[shape.dtype] * area * half * PASSES[shape.mode]
 

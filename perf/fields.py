@@ -7,10 +7,10 @@ from typing import Any
 
 from relpos.perf.point import MODES
 
-OK, OOM, TOO_SLOW, NOT_CERTIFIED, UNSUPPORTED, UNSTABLE, FAILED = (
-    "ok", "oom", "too-slow", "not-certified", "unsupported", "unstable", "failed",
+OK, OOM, TOO_SLOW, NOT_CERTIFIED, UNSUPPORTED, UNSTABLE, FAILED, SIZED = (
+    "ok", "oom", "too-slow", "not-certified", "unsupported", "unstable", "failed", "sized",
 )  # fmt: skip
-STATUSES = (OK, OOM, TOO_SLOW, NOT_CERTIFIED, UNSUPPORTED, UNSTABLE, FAILED)
+STATUSES = (OK, OOM, TOO_SLOW, NOT_CERTIFIED, UNSUPPORTED, UNSTABLE, FAILED, SIZED)  # the last: memory, and no time
 MEASURED = (OK, UNSTABLE)  # they have figures; only the first are ranked
 REQUIRED = (
     "schema", "run", "machine", "scheme", "variant", "origin", "status", "mode", "causal", "dtype", "device", "batch", "heads",

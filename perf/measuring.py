@@ -14,17 +14,15 @@ from relpos.perf.checking import Wrong, alike, check_rounds, well_formed
 from relpos.perf.data import Call, Data, limit
 from relpos.perf.guarded import Guarded
 from relpos.perf.memory import First, first_call, footprint, kept_for_backward, leaked_bytes
-from relpos.perf.plugging import Unsupported
+from relpos.perf.outcome import status_of
 from relpos.perf.point import CONTROL, LIMIT, THE_CONTROL, THE_LIMIT, Shape, Variant
-from relpos.perf.rows import FAILED, OK, OOM, TOO_SLOW, UNSTABLE, UNSUPPORTED
+from relpos.perf.rows import OK, SIZED, TOO_SLOW, UNSTABLE
 from relpos.perf.scaling import claimed_exponent
 from relpos.perf.timing import RAISED, Timed, interleaved, ratio, ratios, uneven
 from relpos.perf.workload import Workload
-from relpos.spec.contract import SettingsError
 
 LONG = 2048  # keys; beyond it a call takes as long as many short ones
 AHEAD = 2  # seeds before that of the first round: of the first call, and of warming
-NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "Cannot allocate memory")
 
 Found = tuple[Variant, str, dict[str, Any]]  # what was measured, its status, its figures
 Note = Callable[[str], None]
@@ -38,7 +36,8 @@ class Options:
     most_ms    a variant whose single call takes longer is reported as too slow, with that call as its figure; long_most_ms:
                where there are more than `LONG` keys and no backward, if another
     most_s     the same for building a variant, filling its cache and its first call
-    memory     whether memory is measured too; accuracy: whether the output is held against the definition
+    memory     whether memory is measured too; accuracy: whether the output is held against the definition; time: whether there
+               are rounds at all
     """
 
     rounds: int = 5
@@ -50,6 +49,7 @@ class Options:
     most_s: float = 60.0
     memory: bool = True
     accuracy: bool = True
+    time: bool = True
 
     def at(self, shape: Shape) -> "Options":
         """These options with rounds and patience of that shape."""
@@ -109,6 +109,8 @@ class Race:
 
     def run(self) -> None:
         """Time all that could be called."""
+        if not self.options.time:
+            return
         able = [label for label in self.works if label not in self.failed]
         o = self.options
         self.timed = interleaved({label: self._fresh(label) for label in (LIMIT, CONTROL, *able)}, rounds=o.rounds, seed=o.seed,
@@ -144,6 +146,8 @@ class Race:
         self.note(variant.label)
         if variant.label in self.failed:
             return variant, *self.failed[variant.label]
+        if not self.options.time:
+            return variant, SIZED, {"reason": "its memory alone was asked for", **self._memory(variant.label)}
         timed = self.timed[variant.label]
         if timed.error is not None:
             return variant, *status_of(timed.error)
@@ -190,7 +194,7 @@ class Race:
             raise Wrong("after the timed loop the same inputs give another output")
         again = self._output(label, last)
         check_rounds(self.timed[label].last, before, again)
-        if not self.options.accuracy:
+        if not self.options.accuracy or self.shape.mode == "rotation":  # its output is no attention
             return {}
         # A decoder was filled with the tokens of the first inputs, and is told the last token alone.
         filled = work.subject.kind == "decoder"
@@ -230,18 +234,6 @@ class Race:
             return 0
         data, learned = self.inputs.data, self.works[label].parameters if label in self.works else 0
         return data.q.nbytes + data.k.nbytes + data.v.nbytes + learned * data.q.element_size()
-
-
-def status_of(error: BaseException) -> tuple[str, dict[str, Any]]:
-    """Status and reason of a point that raised."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if isinstance(error, (Unsupported, SettingsError, NotImplementedError)):
-        return UNSUPPORTED, {"reason": said}
-    if isinstance(error, Wrong):
-        return FAILED, {"reason": said}
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(words in str(error) for words in NO_MEMORY):
-        return OOM, {"reason": said}
-    return FAILED, {"reason": f"{type(error).__name__}: {said}"}
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,8 +3,12 @@
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-Mode = Literal["forward", "forward_backward", "decode"]
-MODES: tuple[Mode, ...] = ("forward", "forward_backward", "decode")
+Mode = Literal["forward", "forward_backward", "decode", "rotation"]
+ATTENTION: tuple[Mode, ...] = ("forward", "forward_backward", "decode")
+MODES: tuple[Mode, ...] = (
+    *ATTENTION,
+    "rotation",
+)  # the last: queries and keys are turned, or for the limit copied, and that is all
 LIMIT = "limit"  # attention without any position, by PyTorch's fused kernel, on the same q, k, v
 CONTROL = "control"  # the limit once more: what differs between the two is noise
 

@@ -16,6 +16,7 @@ from relpos.perf.fields import (
     NOT_CERTIFIED,
     OK,
     OOM,
+    SIZED,
     STATUSES,
     TOO_SLOW,
     UNSTABLE,
@@ -25,7 +26,7 @@ from relpos.perf.fields import (
 from relpos.perf.point import Shape, shape_fields
 
 __all__ = [
-    "FAILED", "MEASURED", "NOT_CERTIFIED", "OK", "OOM", "STATUSES", "TOO_SLOW", "UNSTABLE", "UNSUPPORTED", "RowsError",
+    "FAILED", "MEASURED", "NOT_CERTIFIED", "OK", "OOM", "SIZED", "STATUSES", "TOO_SLOW", "UNSTABLE", "UNSUPPORTED", "RowsError",
     "append", "broke", "cut_lines", "done", "key", "latest", "parsed", "read", "regular", "row", "text_of",
 ]  # fmt: skip
 SCHEMA, PACKED = "relpos-perf-1", ".gz"

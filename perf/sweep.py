@@ -8,11 +8,12 @@ from typing import Any
 from relpos.perf.ahead import Before, settled_ahead
 from relpos.perf.isolated import measure_isolated
 from relpos.perf.measuring import Found, Options
-from relpos.perf.point import CONTROL, LIMIT, MODES, THE_LIMIT, Shape, Variant
+from relpos.perf.point import ATTENTION, CONTROL, LIMIT, MODES, THE_LIMIT, Shape, Variant
 from relpos.perf.rows import MEASURED, OK, append, done, key, row
 
 LENGTHS = (512, 1024, 2048, 4096)
 FULL_LENGTHS = (*LENGTHS, 8192, 16384)
+ONE_WAY: dict[str, tuple[bool, ...]] = {"decode": (True,), "rotation": (False,)}
 PROBE = Shape(key_length=256)  # where the variant that stands for its scheme is found
 PROBING = Options(rounds=3, memory=False, accuracy=False)
 
@@ -40,7 +41,7 @@ class Sweep:
         base = Shape(device=self.device, batch=self.batch, heads=self.heads, head_dim=self.head_dim)
         for length in sorted(self.lengths):
             for mode in (m for m in MODES if m in self.modes):
-                for causal in (True,) if mode == "decode" else self.directions:
+                for causal in ONE_WAY.get(mode, self.directions):
                     for dtype in self.dtypes:
                         yield base.but(key_length=length, mode=mode, causal=causal, dtype=dtype)
 
@@ -64,7 +65,7 @@ class Sweep:
         return next((one for one in shorter if not self.narrowed(one)), None)
 
 
-FULL = Sweep(lengths=FULL_LENGTHS, dtypes=("float32", "bfloat16"), modes=MODES, narrow_beyond=2048)
+FULL = Sweep(lengths=FULL_LENGTHS, dtypes=("float32", "bfloat16"), modes=ATTENTION, narrow_beyond=2048)
 
 Progress = Callable[[str, int, int], None]
 Resident = Callable[[Shape, Variant, Options], int | None]

@@ -1,7 +1,6 @@
 """Which variants are measured: those with a certificate of the present judge and definition, or judged on the spot."""
 
 import hashlib
-import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from relpos.conformance.certificate import certificate_name, laws_hash, read, sc
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.isolated import Request, judge_isolated
 from relpos.conformance.loading import load
+from relpos.conformance.sources import with_shared
 from relpos.conformance.subject import plug_in
 from relpos.conformance.verdict import CONFORMS
 from relpos.perf.point import Variant
 from relpos.spec.registry import settings_class
 
-IMPLS = Path(__file__).resolve().parent.parent / "impls"
 CERTIFICATES = Path(__file__).resolve().parent.parent / "conformance" / "certificates"
 
 
@@ -70,20 +69,8 @@ def source_of(spec: str) -> str:
         except (ImportError, ValueError):
             found = None
         files = [Path(found.origin)] if found is not None and found.origin else []
-    if place.startswith("relpos.impls."):
-        files += _shared(files)
-    texts = [path.read_bytes() for path in files if path.is_file()]
+    texts = [path.read_bytes() for path in with_shared([path for path in files if path.is_file()])]
     return hashlib.sha256(b"".join(texts)).hexdigest()[:12] if texts else ""
-
-
-def _shared(files: list[Path]) -> list[Path]:
-    """What files of ours take from shared ones, these from others, and so on: a change of anything else is none of theirs."""
-    names, left = set[str](), [path.read_text(encoding="utf-8") for path in files]
-    while left:
-        fresh = set(re.findall(r"^from relpos\.impls\.(_\w+) import", left.pop(), re.MULTILINE)) - names
-        names |= fresh
-        left += [(IMPLS / f"{name}.py").read_text(encoding="utf-8") for name in fresh]
-    return [IMPLS / f"{name}.py" for name in sorted(names)]
 
 
 def gate(variant: Variant) -> str:

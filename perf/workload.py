@@ -17,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from relpos.conformance.binding import Provider
 from relpos.conformance.calling import Instance, matched_parameters, own_parameters
 from relpos.perf.checking import tensor_of
-from relpos.perf.data import Call, Data, moded
+from relpos.perf.data import Call, Data, first_of, moded
 from relpos.perf.guarded import same_bits
 from relpos.perf.plugging import Unsupported, inputs_of, subject_of
 from relpos.perf.point import Shape, Variant
@@ -74,6 +74,8 @@ class Workload:
         provider = Provider(self.given, self.subject.card, arrays=self.subject.arrays, device=self.shape.device,
                             wanted=frozenset(self.given.params) if differentiable else frozenset())  # fmt: skip
         form, level = self.subject.form, self.subject.level
+        if self.shape.mode == "rotation" and (form, level) != ("rotation", "contribution"):
+            raise Unsupported("it gives no rotation by itself")
         if self.subject.scores:
             raise Unsupported("a score_mod is measured through flex_attention only")
         if form == "embedding" and level == "contribution":
@@ -135,6 +137,8 @@ class Workload:
             provider.role = role
             turned.append(self._bound(provider, {f"x of the {role}": leaves[name]}))
         query, key = turned
+        if self.shape.mode == "rotation":
+            return lambda: first_of(query(), key())
         causal = self.shape.causal and self.shape.mode != "decode"
         return lambda: scaled_dot_product_attention(query(), key(), leaves["v"], is_causal=causal)
 

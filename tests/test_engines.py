@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from relpos.conformance.memory import measured
-from relpos.impls import _operators, _streamed, music_transformer, transformer_xl
+from relpos.impls import _operators, _streamed, _toeplitz, music_transformer, transformer_xl
 from relpos.impls._attention import attend, contiguous, relative, visible
 from relpos.impls._blocks import Plan
 from relpos.impls._ranged import Ranged
@@ -97,6 +97,7 @@ def blocks(request, monkeypatch):
     if request.param == "blocks of 2":
         monkeypatch.setattr(_streamed, "FORWARD", 2)
         monkeypatch.setattr(_streamed, "BACKWARD", 2)
+        monkeypatch.setattr(_toeplitz, "WIDE", 2)
 
 
 @pytest.fixture(params=["private", "public"])

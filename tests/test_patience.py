@@ -1,5 +1,6 @@
 """How long a worker may say nothing before the law at hand fails."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -7,7 +8,10 @@ import time
 
 import pytest
 
+from relpos.conformance import breath, expected, worker
+from relpos.conformance.breath import breathe, breathing
 from relpos.conformance.patience import Waiting
+from relpos.conformance.plan import Plan, inputs
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says whether a process is starved")
 
@@ -49,3 +53,26 @@ def test_what_was_heard_begins_anew(started):
     time.sleep(0.3)
     waiting.hear()
     assert not waiting.is_over(0.2)
+
+
+def test_the_judge_gives_a_sign_of_life_now_and_then(monkeypatch):
+    monkeypatch.setattr(breath, "_BREATH", breath._Breath())
+    signs = []
+    breathe()  # nobody listens
+    breathing(lambda: signs.append(1))
+    for _ in range(100):
+        breathe()
+    assert len(signs) == 1
+
+
+def test_a_definition_at_work_is_heard_by_way_of_the_journal(monkeypatch, tmp_path):
+    """Its loops may take minutes, for which no implementation is to blame."""
+    monkeypatch.setattr(breath, "_BREATH", breath._Breath())
+    journal = tmp_path / "journal"
+    breathing(lambda: worker._touch(journal))
+    breathe()  # nothing was noted yet
+    journal.touch()
+    os.utime(journal, (1, 1))
+    monkeypatch.setattr(breath._BREATH, "last", 0.0)
+    expected.expected(inputs(Plan(settings={"num_heads": 2}), "alibi"), "contribution")
+    assert journal.stat().st_mtime > 1

@@ -4,12 +4,13 @@ import shutil
 
 import pytest
 
-from relpos.perf import variants
+from relpos.conformance import sources
+from relpos.conformance.sources import with_shared
 from relpos.perf.measuring import Options
 from relpos.perf.point import Shape
 from relpos.perf.rows import append, key, latest, read
 from relpos.perf.sweep import Sweep, representatives, run, unmeasured
-from relpos.perf.variants import source_of, strangers
+from relpos.perf.variants import strangers
 from test_perf_sweep import FACTS, FAST, OTHER, SLOW, pretended
 
 ONE = Sweep(lengths=(512,), directions=(False,))
@@ -72,10 +73,15 @@ def test_a_probe_has_the_threads_and_the_seed_that_were_asked_for():
 
 def test_a_change_of_what_a_variant_does_not_share_is_no_change_of_its_source(monkeypatch, tmp_path):
     """Of all shared files together the hash would have everything measured again for one."""
-    shutil.copytree(variants.IMPLS, tmp_path / "impls", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(variants, "IMPLS", tmp_path / "impls")
-    shared, wide = (source_of(f"relpos.impls.{name}") for name in ("swin:bias", "alibi:toeplitz"))
-    with (tmp_path / "impls" / "_streamed.py").open("a") as file:  # alibi has it by way of the Toeplitz engine
+    impls = tmp_path / "impls"
+    shutil.copytree(sources.IMPLS, impls, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(sources, "IMPLS", impls)
+
+    def texts(name):
+        return [path.read_bytes() for path in with_shared([impls / f"{name}.py"])]
+
+    before = {name: texts(name) for name in ("swin_v2", "alibi", "kernels/t5")}
+    with (impls / "_streamed.py").open("a") as file:  # alibi has it by way of the Toeplitz engine
         file.write("# changed\n")
-    assert source_of("relpos.impls.swin:bias") == shared
-    assert source_of("relpos.impls.alibi:toeplitz") != wide
+    assert texts("swin_v2") == before["swin_v2"] and texts("alibi") != before["alibi"]
+    assert len(before["kernels/t5"]) > 5  # those beside it, and those above

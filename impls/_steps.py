@@ -1,0 +1,65 @@
+"""A decode under a bias of the distance alone: one new token costs a slice of a line, never a matrix.
+
+    tokens so far 0 … t      bias of the new query t      line[−t]  …  line[−1]  line[0]
+                             and of the next, t + 1       line[−t − 1]  …  line[−1]  line[0]
+
+Numbers of distances are kept, for twice as many as there are tokens, and computed again when they run out. Heads that share
+keys are asked together, as so many queries of one head, so that no key is copied. A prompt of many tokens goes through the
+Toeplitz engine, which forms no matrix either.
+
+Cost over attention's own Lk·D per head and step: Lk additions, and a view.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from relpos.impls._attention import default_scale, fused, group_size, working
+from relpos.impls._toeplitz import under_line
+
+Line = Callable[[int, int, torch.dtype, torch.device], Tensor]  # first, one past the last distance → numbers [H or 1, n]
+
+
+def stepped(
+    q: Tensor, keys: Tensor, values: Tensor, start: int, line: Line | None = None, *, scale: float | None = None
+) -> Tensor:
+    """Outputs [B, H, n, Dv] of new queries from position `start` on, of keys [B, Hkv, start + n, D] from position 0 on.
+
+    Without a line there is no bias.
+    """
+    n, dtype = q.shape[2], working(q.dtype)
+    span = 1 - start - n, n
+    if n != 1:
+        biases = q.new_zeros((1, 2 * n + start - 1), dtype=dtype) if line is None else line(*span, dtype, q.device)
+        return under_line(biases, q, keys, values, offset=start, causal=True, scale=default_scale(q, scale))
+    return _one(q, keys, values, None if line is None else line(*span, dtype, q.device).expand(q.shape[1], -1), scale)
+
+
+class Past:
+    """A function of distances, its numbers on −n + 1 … 0 kept; `compute(distances, dtype)` has the distances last."""
+
+    def __init__(self, compute: Callable[[Tensor, torch.dtype], Tensor]) -> None:
+        self._compute = compute
+        self._for: tuple[torch.dtype, torch.device] | None = None
+        self._held = torch.empty(0)
+
+    def __call__(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        if last > 1:  # a prompt: some of its keys lie ahead of its queries
+            return self._compute(torch.arange(first, last, device=device), dtype)
+        if self._for != (dtype, device) or self._held.shape[-1] < 1 - first:
+            # Built normal even under inference_mode: a later step may be taken outside of it.
+            with torch.inference_mode(False), torch.no_grad():
+                self._held = self._compute(torch.arange(2 * first - 1, 1, device=device), dtype)
+            self._for = (dtype, device)
+        return self._held[..., first - 1 :]
+
+
+def _one(q: Tensor, k: Tensor, v: Tensor, line: Tensor | None, scale: float | None) -> Tensor:
+    """Attention of a single query, [B, H, 1, Dv], under a line of biases [H, Lk]."""
+    B, H, _, D = q.shape
+    size = group_size(k.shape[1], H)
+    mask = None if line is None else line.unflatten(0, (-1, size)).unsqueeze(0)
+    if size == 1:
+        return fused(q, k, v, mask=mask, scale=scale)
+    return fused(q.reshape(B, -1, size, D), k, v, mask=mask, scale=scale).reshape(B, H, 1, -1)
