@@ -91,7 +91,7 @@ def environment(session: nox.Session) -> None:
     """Make the environment that the other sessions share, or renew it when pyproject.toml, pins or files changed."""
     stamp, wanted = PYTHON.parents[1] / "installed", fingerprint()
     if not any(HERE.glob("build/__editable__.*")) or not stamp.exists() or stamp.read_text() != wanted:
-        session.install("-c", "constraints.txt", "-e", ".[test,plots,perf]", "--group", "dev", *STRICT)
+        session.install("-c", "constraints.txt", "-e", ".[test,plots,perf,triton]", "--group", "dev", *STRICT)
         stamp.write_text(wanted)
 
 

@@ -4,7 +4,8 @@
 
 Compiled where blocks of 128 fit the lengths and nothing else compiles already, interpreted elsewhere: that forms all scores. On
 CPUs it has no backward, and says so in a sentence of ours.
-Cost on CPUs: 2 to 4 times attention's own, which is why `toeplitz` is there.
+Cost on CPUs: compiling, seconds for every length, and then a lookup per score, where the Toeplitz engine adds a view.
+Source: Dong et al. (FlexAttention, 2024), by way of PyTorch.
 """
 
 import warnings
@@ -30,6 +31,8 @@ def flexed(scheme: str, line: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset
             f"{scheme}: flex_attention has no backward on a CPU; use `toeplitz`, or call it under torch.no_grad()."
         )
     size, Lq, Lk = group_size(k.shape[1], q.shape[1]), q.shape[2], k.shape[2]
+    # It refuses what merely could ask for a gradient, even where none is recorded.
+    q, k, v, line = (x.detach() if q.device.type == "cpu" else x for x in (q, k, v, line))
     line = line.expand(q.shape[1], -1).to(working(q.dtype)).contiguous()
 
     def biased(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ those of o = 0 with more rows of keys: they are laid out once, the *panel*, and 
 Cost: one addition per score; the panel, H · n · (2·T − g) · L/T numbers for n queries in g of T rows, so about 2·n/L of the
 whole matrix. A learned table trains through it: gradients are summed in a panel of their own, and that over its overlaps.
 Tokens without a place on the grid, at the front, have a number for the query, for the key, and for both.
+Source: the Toeplitz line of `_toeplitz.py`, with rows of the grid in place of single positions.
 """
 
 from itertools import product

@@ -8,6 +8,7 @@ Backward is the same pass with the conjugate. Written out (`_rotation.py`) a rot
 size of x, which is what it costs, since its 6 operations per pair are nothing.
 
 Cost over a copy of x: 1 pass of 1 where pairs lie side by side in the dtype of the work; the table of L·r/2 complex numbers.
+Source: the complex form of Su et al. (RoFormer, 2021), equation 13.
 """
 
 from collections.abc import Iterator

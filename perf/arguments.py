@@ -30,6 +30,7 @@ def add_perf(commands: Any) -> None:
     perf.add_argument("--set", action="append", default=[], dest="given", metavar="NAME=VALUE", help="fix a setting of --impl")
     perf.add_argument("--peers", action="store_true", help="also what people use today: transformers, x-transformers, flex")
     perf.add_argument("--bars", action="store_true", help=BARS)
+    perf.add_argument("--kernels", choices=("sm_80", "sm_90"), help="compile the Triton kernels for that GPU; runs nothing")
     perf.add_argument("--claim", action="append", default=[], metavar="NAME=VALUE", help="state a claim of --impl")
     perf.add_argument("--lengths", action="append", default=[], metavar="512,1024", help="lengths in place of the usual ones")
     perf.add_argument("--dtype", action="append", default=[], choices=DTYPES, help="may be repeated")
@@ -47,6 +48,10 @@ def add_perf(commands: Any) -> None:
 
 def run_perf(options: argparse.Namespace) -> int:
     """Measure, if what it takes is installed."""
+    if options.kernels is not None:
+        from relpos.perf.kernels import run_kernels
+
+        return run_kernels(options)
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         needed = f"measuring needs {', '.join(missing)}: pip install 'relpos[perf]'."

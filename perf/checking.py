@@ -1,5 +1,7 @@
 """Whether what a variant returns may have a figure: a tensor of the right shape, finite, of the inputs that it was given."""
 
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -52,20 +54,21 @@ def alike(before: Tensor, after: Tensor) -> bool:
     return torch.equal(before, after) or torch.allclose(before, after, rtol=close, atol=close * float(before.abs().max()))
 
 
-def check_rounds(last: Tensor | None, first: Tensor, again: Tensor) -> None:
+def check_rounds(seen: Sequence[Tensor], first: Tensor, again: Tensor) -> None:
     """Wrong if a timed call gave something else than what its inputs give.
 
-    last    numbers of the output of the last round, `sampled`
+    seen    numbers of the outputs of all rounds, `sampled`; every round has other inputs
     first   output of the first call, on other inputs; again: of the inputs of the last round, at another address
     """
-    if last is None:
+    if not seen:
         return
     before, now = sampled(first), sampled(again)
     assert before is not None and now is not None
-    if torch.equal(before, last):  # bit by bit: in 16 bits outputs of other inputs may well be near each other
+    # Bit by bit: in 16 bits outputs of other inputs may well be near each other.
+    if any(torch.equal(a, b) for a, b in combinations((before, *seen), 2)):
         raise Wrong(
-            "it gives other inputs the output of its first call: it keeps outputs, so that its time is not that of a call"
+            "it gives other inputs the output of an earlier call: it keeps outputs, so that its time is not that of a call"
         )
-    if not alike(now, last):
+    if not alike(now, seen[-1]):
         raise Wrong("in the timed loop it gave another output than for the same numbers at another address: what it keeps "
                     "hangs on where its inputs lie, not on what they are")  # fmt: skip

@@ -193,7 +193,7 @@ class Race:
         if not alike(before, self._output(label, first)):
             raise Wrong("after the timed loop the same inputs give another output")
         again = self._output(label, last)
-        check_rounds(self.timed[label].last, before, again)
+        check_rounds(self.timed[label].seen, before, again)
         if not self.options.accuracy or self.shape.mode == "rotation":  # its output is no attention
             return {}
         # A decoder was filled with the tokens of the first inputs, and is told the last token alone.

@@ -35,13 +35,13 @@ class Timed:
     """Samples of one variant in ms, in the order of the rounds; warm_ms is the first call after the one that warmed it up.
 
     error   what a call raised; nothing is timed from then on
-    last    numbers of the output of the last round
+    seen    numbers of the outputs of all rounds
     """
 
     warm_ms: float
     samples_ms: list[float] = field(default_factory=list)
     error: BaseException | None = None
-    last: Tensor | None = None
+    seen: list[Tensor] = field(default_factory=list)
 
     @property
     def median_ms(self) -> float:
@@ -114,7 +114,8 @@ def _sample(one: Timed, fresh: Fresh, number: int, clock: Clock) -> None:
     try:
         took_ms, result = clock(fresh(number))
         one.samples_ms.append(took_ms)
-        one.last = sampled(result)
+        if (numbers := sampled(result)) is not None:
+            one.seen.append(numbers)
     except RAISED as error:  # as above
         one.error = error
 

@@ -23,7 +23,7 @@ def test_a_steady_latency_whose_ratios_spread_is_unstable_and_one_bad_round_chan
         return {label: Timed(1.0, limits if label in (LIMIT, CONTROL) else STEADY) for label in calls}
 
     monkeypatch.setattr(measuring, "interleaved", timed)
-    monkeypatch.setattr(measuring, "check_rounds", lambda last, first, again: None)
+    monkeypatch.setattr(measuring, "check_rounds", lambda seen, first, again: None)
     shape = Shape(key_length=24, heads=2, head_dim=8)
     (*_, (_, found, figures)) = measure(shape, built_in("alibi", ("toeplitz",)), Options(threads=1, memory=False))
     assert found == status, figures

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from relpos.perf.checking import Wrong, check_rounds, sampled
 from relpos.perf.data import Data
 from relpos.perf.guarded import Guarded
 from relpos.perf.isolated import measure_isolated
@@ -76,6 +77,14 @@ def test_what_keeps_its_output_has_no_figure(name, accuracy):
 def test_what_keeps_a_part_by_address_has_no_figure_at_any_dtype(dtype):
     rows = found("keeps_weights_by_address", "plain", shape=SMALL.but(dtype=dtype))
     assert rows["keeps_weights_by_address"][0] == FAILED and rows["plain"][0] in MEASURED
+
+
+def test_outputs_near_each_other_in_16_bits_are_not_taken_for_kept_ones():
+    torch.manual_seed(0)
+    first, other, last = ((1 + torch.randn(1, 1, 1, 64) / 64).bfloat16() for _ in range(3))
+    check_rounds([sampled(other), sampled(last)], first, last)
+    with pytest.raises(Wrong, match="it keeps outputs"):
+        check_rounds([sampled(other), sampled(other)], first, other)
 
 
 def test_what_writes_every_output_into_one_buffer_is_right():

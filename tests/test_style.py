@@ -119,7 +119,7 @@ def test_implementations_do_not_know_their_judge(path: Path) -> None:
 # What plugs in, calls, reads and compares; what is asked of the command line; certificates and peers. Never a law.
 PLUGS = (
     "answers", "binding", "builtins", "calling", "certificate", "console", "errors", "expected", "isolated", "judge", "loading",
-    "memory", "peers", "plan", "precision", "reading", "settings", "subject", "verdict",
+    "memory", "peers", "plan", "precision", "reading", "settings", "sources", "subject", "verdict",
 )  # fmt: skip
 
 
