@@ -11,6 +11,7 @@ from relpos.perf.scaling import against_claim, fit
 
 METRICS = {"latency_ms": "time", "peak_bytes": "peak memory"}
 SAMPLED = ("latency_ms",)  # by rounds; other figures are the same in every one
+UNLIKE = 2  # times longer for its width: 512 tokens are 16 × 32, and 1024 are 32 × 32
 COLUMNS = (
     "scheme", "variant", "mode", "causal", "dtype", "metric", "points", "unstable_points", "a", "b", "p", "p_low", "p_high",
     "residual", "growth", "claimed_memory", "note",
@@ -18,7 +19,7 @@ COLUMNS = (
 
 
 def growths(rows: Iterable[Mapping[str, Any]], *, seed: int = 0) -> list[dict[str, Any]]:
-    """Fits a + b·L^p of all that was measured at four lengths or more."""
+    """Fits a + b·L^p of all that was measured at four lengths or more, on grids of like proportions."""
     series: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in latest(rows).values():
         if one["status"] in MEASURED and one["variant"] != CONTROL:
@@ -31,7 +32,7 @@ def growths(rows: Iterable[Mapping[str, Any]], *, seed: int = 0) -> list[dict[st
 def _growth(points: Sequence[Mapping[str, Any]], metric: str, seed: int) -> dict[str, Any] | None:
     points = sorted((one for one in points if one.get(metric)), key=lambda one: one["key_length"])
     samples = [one["samples_ms"] if metric == "latency_ms" else [one[metric]] for one in points]
-    got = fit([one["key_length"] for one in points], samples, seed=seed) if points else None
+    got = fit([one["key_length"] for one in points], samples, seed=seed) if points and _proportionate(points) else None
     if got is None:
         return None
     first, claim = points[0], points[0].get("claimed_memory")
@@ -42,6 +43,13 @@ def _growth(points: Sequence[Mapping[str, Any]], metric: str, seed: int) -> dict
         "a": got.a, "b": got.b, "p": got.p, "p_low": got.low, "p_high": got.high, "residual": got.residual,
         "growth": got.word, "claimed_memory": claim or "", "note": note,
     }  # fmt: skip
+
+
+def _proportionate(points: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether grids, where there are any, differ in size alone: 7 × 73 tokens cost something else than 64 × 64."""
+    grids = [one.get("settings", {}).get("window_size") or (1, 1) for one in points]
+    longer = [max(sides) / min(sides) for sides in grids]
+    return max(longer) <= UNLIKE * min(longer)
 
 
 def growth_lines(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:

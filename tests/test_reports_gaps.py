@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from perf_rows import pretended
 from relpos.perf import scaling
 from relpos.perf.growth import growth_lines, growths
 from relpos.perf.point import CONTROL, LIMIT
@@ -88,3 +89,14 @@ def test_memory_is_counted_and_its_exponent_has_no_interval(bare, rows):
         line["memory grows like L to the"] for line in cells(section(text, "Verdict: forward, bidirectional, float32")).values()
     ]
     assert any(e.replace(".", "").isdigit() for e in exponents) and not any("[" in e for e in exponents)
+
+
+def test_growth_is_fitted_over_grids_of_like_proportions_alone():
+    """511 patches are 7 × 73, 4095 are 63 × 65: what differs between them is not their number alone."""
+    rows = pretended(lengths=(512, 1024, 2048, 4096))
+    label = next(one["variant"] for one in rows if "/" in one["variant"])
+    ours = [one for one in rows if one["variant"] == label]
+    for sides, fitted in (((16, 32), True), ((7, 73), False)):
+        for one in ours:
+            one["settings"] = {"window_size": list(sides) if one["key_length"] == 512 else [32, 32]}
+        assert (label in {one["variant"] for one in growths(rows)}) is fitted

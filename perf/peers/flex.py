@@ -51,7 +51,7 @@ def _blocks(length: int, device: str) -> BlockMask:
 
 PEERS = (
     Variant(
-        label="alibi/flex",
+        label="alibi/torch-flex",
         spec=f"{__name__}:Alibi",
         scheme="alibi",
         settings=(("slope_rule", "geometric"),),
