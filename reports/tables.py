@@ -97,7 +97,11 @@ def named(scheme: str, variant: str | None) -> str:
 
 def _memory_exponent(run: Run, variant: str, way: Way, notes: Notes) -> str:
     fit = run.growth(variant, way).get("peak_bytes")
-    return exponent(fit) if fit else notes.missing("fewer than four lengths have a figure, too few for a fit")
+    return (
+        exponent(fit)
+        if fit
+        else notes.missing("fewer than four lengths have a figure, or the grids differ in their proportions: no fit")
+    )
 
 
 def _decode(run: Run, scheme: str, variant: str | None, way: Way, notes: Notes) -> str:
@@ -181,7 +185,7 @@ def growth(run: Run, way: Way) -> Table | None:
 
 def _fitted(fit: Mapping[str, Any] | None, notes: Notes) -> tuple[str, str]:
     if fit is None:
-        missing = notes.missing("fewer than four lengths have a figure, too few for a fit")
+        missing = notes.missing("fewer than four lengths have a figure, or the grids differ in their proportions: no fit")
         return missing, missing
     return exponent(fit), fit["growth"] or notes.missing("the interval does not exclude a neighbouring growth")
 

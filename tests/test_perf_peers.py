@@ -14,7 +14,7 @@ from relpos.perf.measuring import Options, measure
 from relpos.perf.peers import peers
 from relpos.perf.point import Shape
 from relpos.perf.rows import MEASURED, UNSUPPORTED
-from relpos.perf.variants import source_of, strangers
+from relpos.perf.variants import built_in, source_of, strangers
 
 FOUND, MISSING = peers()
 
@@ -34,7 +34,12 @@ def test_a_missing_package_costs_its_rows_alone(monkeypatch):
     for name in ("x_transformers", "x_transformers.x_transformers"):
         monkeypatch.setitem(sys.modules, name, None)
     found, missing = peers("alibi")
-    assert "x_transformers" in missing and "alibi/flex" in {v.label for v in found}
+    assert "x_transformers" in missing and "alibi/torch-flex" in {v.label for v in found}
+
+
+def test_no_peer_has_the_name_of_an_implementation_of_ours():
+    """Rows are told apart by it."""
+    assert not {v.label for v in FOUND} & {v.label for v in built_in()}
 
 
 def test_a_stranger_is_named_by_its_file_and_known_by_its_source(tmp_path):
