@@ -28,6 +28,7 @@ from relpos.reports.numbers import (
 )
 from relpos.reports.run import Run, Way
 
+NO_FIT = "fewer than four lengths have a figure, or the grids differ in their proportions: no fit"
 PASSED = ("pass", "accepted")
 JUDGED = (*PASSED, "fail")
 
@@ -97,11 +98,7 @@ def named(scheme: str, variant: str | None) -> str:
 
 def _memory_exponent(run: Run, variant: str, way: Way, notes: Notes) -> str:
     fit = run.growth(variant, way).get("peak_bytes")
-    return (
-        exponent(fit)
-        if fit
-        else notes.missing("fewer than four lengths have a figure, or the grids differ in their proportions: no fit")
-    )
+    return exponent(fit) if fit else notes.missing(NO_FIT)
 
 
 def _decode(run: Run, scheme: str, variant: str | None, way: Way, notes: Notes) -> str:
@@ -185,7 +182,7 @@ def growth(run: Run, way: Way) -> Table | None:
 
 def _fitted(fit: Mapping[str, Any] | None, notes: Notes) -> tuple[str, str]:
     if fit is None:
-        missing = notes.missing("fewer than four lengths have a figure, or the grids differ in their proportions: no fit")
+        missing = notes.missing(NO_FIT)
         return missing, missing
     return exponent(fit), fit["growth"] or notes.missing("the interval does not exclude a neighbouring growth")
 
