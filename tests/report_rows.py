@@ -29,9 +29,9 @@ VARIANTS = {
     LIMIT: (1.0, 2300, 0.0), CONTROL: (1.01, 2300, 0.0), "alibi/toeplitz": (1.1, 4500, 0.0), "alibi/bias": (3.0, 2300, 36.0),
     "t5/toeplitz": (1.5, 4600, 0.0), "t5/bias": (1.2, 2300, 64.0), "rope/rotate": (1.3, 9000, 0.0),
     "rope/Decoder": (1.4, 9000, 0.0), "sinusoidal/encode": (1.0, 4100, 0.0), "swin/bias": (4.0, 2300, 36.0),
-    "deberta/attention": (9.0, 9000, 110.0), "alibi/flex": (4.0, 2300, 0.0), "t5/transformers": (7.0, 2300, 64.0),
+    "deberta/attention": (9.0, 9000, 110.0), "alibi/torch-flex": (4.0, 2300, 0.0), "t5/transformers": (7.0, 2300, 64.0),
 }  # fmt: skip
-PEERS = {"alibi/flex": "torch 2.13.0", "t5/transformers": "transformers 5.24.0"}
+PEERS = {"alibi/torch-flex": "torch 2.13.0", "t5/transformers": "transformers 5.24.0"}
 NO_DECODER, NO_ORDER = "it takes no single steps", "positions have several axes: nothing is causal"
 
 

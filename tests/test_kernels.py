@@ -14,7 +14,8 @@ from relpos.spec.rope import RoPE
 
 pytest.importorskip("triton", reason="needs the extra `triton`")
 HERE = Path(__file__).parent
-ALLOWED = {"float32": 1e-5, "bfloat16": 0.03, "float16": 0.004}  # over 1 + the number: two roundings, and what they move
+# Over 1 + the number: two roundings, and what scores make of them that T5 does not divide by √D.
+ALLOWED = {"float32": 1e-5, "bfloat16": 0.06, "float16": 0.008}
 
 
 def interpreted(*arguments):
