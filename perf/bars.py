@@ -132,7 +132,12 @@ def held(bars: Iterable[Bar], rows: Rows) -> Iterator[Reached]:
 
 
 def _floor(bar: Bar, rows: Rows) -> tuple[float, ...]:
-    return over_limit(bar, CONTROL, rows) if bar.statistic in (over_limit, faster) else ()
+    if bar.statistic not in (over_limit, faster):
+        return ()
+    try:
+        return over_limit(bar, CONTROL, rows)
+    except Missing:  # the control has failed: the bar has its figure all the same
+        return ()
 
 
 def of_shapes(bars: Iterable[Bar]) -> dict[Shape, tuple[str, ...]]:

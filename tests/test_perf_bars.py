@@ -42,6 +42,11 @@ def test_a_bar_is_missed_only_where_both_statistics_miss_it(minima, pairs, word)
     assert found.word == word and found.values == (minima, pairs) and found.floor == (1.01, 0.99)
 
 
+def test_a_bar_without_a_control_is_held_all_the_same():
+    (found,) = held([BAR], rows(one=timed(1.1, 1.1)))
+    assert found.word == "met" and found.floor == ()
+
+
 def test_the_best_of_several_stands_for_a_bar():
     (found,) = held([BAR], rows(one=timed(1.5, 1.5), two=timed(1.1, 1.1), control=timed(1.0, 1.0)))
     assert found.label == "a/two" and found.word == "met"
