@@ -1,7 +1,9 @@
 """What ships with relpos and is judged by it: the definitions first, then the implementations found by listing `impls/`."""
 
+from collections.abc import Sequence
 from importlib import import_module
 
+from relpos.conformance.errors import UsageError
 from relpos.conformance.expected import forms_levels
 from relpos.conformance.loading import load
 from relpos.spec.registry import schemes, settings_class
@@ -28,6 +30,21 @@ def builtins(scheme: str | None = None) -> dict[str, str]:
             if marked and not variant.startswith("_"):
                 found[f"{name}/{variant}"] = f"relpos.impls.{name}:{variant}"
     return found
+
+
+def builtins_named(scheme: str | None, wanted: Sequence[str]) -> dict[str, str]:
+    """Of one scheme or all, those named, "alibi/toeplitz" or "toeplitz", or every one. UsageError with those there are."""
+    if scheme is not None:
+        settings_class(scheme)
+    every = builtins(scheme)
+    missing = [name for name in wanted if not any(_named(label, name) for label in every)]
+    if missing:
+        raise UsageError(f"--variant: there is no {' and no '.join(map(repr, missing))}; there are {', '.join(every)}.")
+    return {label: spec for label, spec in every.items() if not wanted or any(_named(label, name) for name in wanted)}
+
+
+def _named(label: str, name: str) -> bool:
+    return name in (label, label.partition("/")[2])
 
 
 def builtin(name: str) -> object:

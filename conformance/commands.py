@@ -1,13 +1,13 @@
 """The command line: `check` an implementation, judge `builtins` and `peers`, plant `faults`, `show` a scheme, list `laws`."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from relpos.conformance import console
-from relpos.conformance.builtins import builtins, definitions
-from relpos.conformance.certifying import write_certificates
+from relpos.conformance.builtins import builtins_named, definitions
+from relpos.conformance.certifying import Folder
 from relpos.conformance.check_command import add_check, add_profile
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.explain_command import add_explain
@@ -22,7 +22,7 @@ from relpos.impls.card import CardError
 from relpos.perf.arguments import add_perf
 from relpos.show.command import add_show
 from relpos.spec.contract import SettingsError
-from relpos.spec.registry import UnknownScheme, settings_class
+from relpos.spec.registry import UnknownScheme
 
 DONE = {"show": "shown", "vectors": "written", "faults": "planted"}  # what other commands do than to judge
 COMPLAINTS = (UsageError, SettingsError, UnknownScheme, CardError)
@@ -56,7 +56,8 @@ def parser() -> argparse.ArgumentParser:
     every = commands.add_parser("builtins", help="judge every implementation that ships with relpos")
     every.add_argument("--scheme", help="only those of one scheme")
     add_profile(every, "quick")
-    every.add_argument("--certificates", type=Path, metavar="DIR", help="write a certificate for each")
+    every.add_argument("--variant", action="append", default=[], metavar="NAME", help="this implementation; may be repeated")
+    every.add_argument("--certificates", type=Path, metavar="DIR", help="write a certificate for each that has none that holds")
     every.set_defaults(run=run_builtins)
     peers = commands.add_parser("peers", help="judge implementations from PyPI that nobody here wrote")
     add_profile(peers, "quick")
@@ -74,26 +75,41 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_builtins(options: argparse.Namespace) -> int:
-    """Judge every built-in."""
-    if options.scheme is not None:
-        settings_class(options.scheme)
+    """Judge every built-in, or those named; with certificates, those that have none of this profile that still holds."""
+    profile(options.profile)
+    mine, folder = builtins_named(options.scheme, options.variant), None
+    left = dict(mine)
+    if options.certificates is not None:
+        folder = Folder(options.certificates)
+        left = {label: spec for label, spec in mine.items() if not folder.has(label, spec, options.profile)}
+        if len(left) < len(mine):
+            said = f"{len(mine) - len(left)} of {len(mine)} have a certificate in {folder.path} that holds: not judged again"
+            console.show_lines([said])
+        if not left:
+            return 0
     # The definitions first: who judges must pass its own laws.
-    jobs = {label: (spec, {}) for label, spec in {**definitions(options.scheme), **builtins(options.scheme)}.items()}
-    rows, code = judge_rows(jobs, options.profile)
-    if options.certificates is None:
-        return code
-    mine = {label: rows[label] for label in builtins(options.scheme) if label in rows}
-    return max(code, write_certificates(mine, options.certificates))
+    judges = {} if options.variant else definitions(options.scheme)
+
+    def keep(label: str, verdict: Verdict | str) -> None:
+        if folder is not None and label in left:
+            folder.write(label, verdict)
+
+    code = judge_rows({label: (spec, {}) for label, spec in {**judges, **left}.items()}, options.profile, keep=keep)
+    return max(code, folder.exit_code() if folder else 0)
 
 
-def judge_rows(jobs: dict[str, tuple[str, dict[str, Any]]], profile_name: str) -> tuple[dict[str, Verdict | str], int]:
-    """Judge several, show the matrix and every failure, and say how it ended."""
-    profile(profile_name)
+def judge_rows(
+    jobs: dict[str, tuple[str, dict[str, Any]]], profile_name: str, *, keep: Callable[[str, Verdict | str], None]
+) -> int:
+    """Judge several, hand every verdict to `keep` as it comes, show the matrix and every failure, and say how it ended."""
     with console.progress_bar() as bar:
         task = bar.add_task(f"{profile_name} profile", total=len(jobs))
-        rows, complete = judge_many(
-            jobs, profile_name, progress=lambda label, verdict: bar.update(task, description=label, advance=1)
-        )
+
+        def reached(label: str, verdict: Verdict | str) -> None:
+            keep(label, verdict)
+            bar.update(task, description=label, advance=1)
+
+        rows, complete = judge_many(jobs, profile_name, progress=reached)
     console.show_matrix(rows)
     codes = [EXIT_CODES[BROKEN] if isinstance(v, str) else v.exit_code for v in rows.values()]
     for label, verdict in rows.items():
@@ -106,7 +122,7 @@ def judge_rows(jobs: dict[str, tuple[str, dict[str, Any]]], profile_name: str) -
     console.show_lines(
         [f"{passed} of {len(jobs)} implementations conform, {inputs} inputs" + ("" if complete else "; interrupted")]
     )
-    return rows, max(codes, default=0) if complete else EXIT_CODES[INCOMPLETE]
+    return max(codes, default=0) if complete else EXIT_CODES[INCOMPLETE]
 
 
 def run_peers(options: argparse.Namespace) -> int:

@@ -39,8 +39,15 @@ class Range(NamedTuple):
 class Term(Protocol):
     """Numbers for every distance in order, learned or not."""
 
-    heads_at_once: int
-    queries_at_once: int | None  # where its gradient is not asked for; None: as many as blocks have
+    @property
+    def heads_at_once(self) -> int:
+        """Heads of a block."""
+        ...
+
+    @property
+    def queries_at_once(self) -> int | None:
+        """Queries of a block where its gradient is not asked for; None: as many as blocks have."""
+        ...
 
     def ranges(self, block: Block) -> list[Range]:
         """What is added, by ranges of keys; all together they are all keys."""

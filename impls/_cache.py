@@ -19,23 +19,22 @@ class KVCache:
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Take in k, v [B, Hkv, n, D]; all keys and values so far, as views."""
-        start, self.length = self.length, self.length + k.shape[-2]
-        # A buffer born under inference_mode could not be written outside of it.
-        with torch.inference_mode(False), torch.no_grad():
-            self._keys = _written(self._keys, k, start)
-            self._values = _written(self._values, v, start)
-        return self._keys[..., : self.length, :], self._values[..., : self.length, :]
+        n, start = k.shape[-2], self.length
+        self.length = stop = start + n
+        if self._keys is None or self._values is None or stop > self._keys.shape[-2]:
+            # A buffer born under inference_mode could not be written outside of it.
+            with torch.inference_mode(False), torch.no_grad():
+                self._keys, self._values = (_grown(*pair, start, stop) for pair in ((self._keys, k), (self._values, v)))
+        self._keys.narrow(-2, start, n).copy_(k.detach())
+        self._values.narrow(-2, start, n).copy_(v.detach())
+        return self._keys.narrow(-2, 0, stop), self._values.narrow(-2, 0, stop)
 
 
-def _written(buffer: Tensor | None, x: Tensor, start: int) -> Tensor:
-    stop = start + x.shape[-2]
-    if buffer is None or stop > buffer.shape[-2]:
-        grown = x.new_empty((*x.shape[:-2], max(stop, 2 * start), x.shape[-1]))
-        if buffer is not None:
-            grown[..., :start, :] = buffer[..., :start, :]
-        buffer = grown
-    buffer[..., start:stop, :] = x
-    return buffer
+def _grown(buffer: Tensor | None, x: Tensor, start: int, stop: int) -> Tensor:
+    grown = x.new_empty((*x.shape[:-2], max(stop, 2 * start), x.shape[-1]))
+    if buffer is not None:
+        grown[..., :start, :] = buffer[..., :start, :]
+    return grown
 
 
 class Window:

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from relpos.impls._attention import group_size, working
+from relpos.impls._operators import COMPILER, compiled
 
 BLOCK = 128
 
@@ -44,16 +45,12 @@ def flexed(scheme: str, line: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset
     k, v = k.to(q.dtype), v.to(q.dtype)
     if torch.compiler.is_compiling():
         return flex_attention(q, k, v, **given)
-    if Lq % BLOCK or Lk % BLOCK:
+    if Lq % BLOCK or Lk % BLOCK or not COMPILER.used:
         with warnings.catch_warnings():  # it warns that it forms all scores, which is why it is not for long ones
             warnings.simplefilter("ignore", UserWarning)
             return flex_attention(q, k, v, **given)
-    return _compiled()(q, k, v, block_mask=_blocks(Lq, Lk, offset, q.device) if causal else None, **given)
-
-
-@cache
-def _compiled() -> Any:
-    return torch.compile(flex_attention, dynamic=False)
+    blocks = _blocks(Lq, Lk, offset, q.device) if causal else None
+    return compiled(flex_attention, dynamic=False)(q, k, v, block_mask=blocks, **given)
 
 
 @cache

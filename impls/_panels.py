@@ -10,7 +10,9 @@ those of o = 0 with more rows of keys: they are laid out once, the *panel*, and 
     the first row of queries sees                                 | ef   gh   ij |
 
 Cost: one addition per score; the panel, H · n · (2·T − g) · L/T numbers for n queries in g of T rows, so about 2·n/L of the
-whole matrix. A learned table trains through it: gradients are summed in a panel of their own, and that over its overlaps.
+whole matrix. Rows are many and short where the longest axis comes first: tokens of any other grid are put in that order, which
+costs a copy of q, k, v and the output. A learned table trains through it: gradients are summed in a panel of their own, and
+that over its overlaps.
 Tokens without a place on the grid, at the front, have a number for the query, for the key, and for both.
 Source: the Toeplitz line of `_toeplitz.py`, with rows of the grid in place of single positions.
 """
@@ -36,8 +38,20 @@ def under_table(
     special   [H, 3] if the first token has no place: what it adds as the query, as the key, as both
     """
     k, v = (shared_heads(x, q.shape[1]).to(q.dtype) for x in (k, v))
-    plan = Plan(makes=Panels, offset=0, causal=False, scale=scale, window=window, special=0 if special is None else 1)
-    return streamed(plan, q, k, v, offsets, offsets.new_zeros(len(offsets), 3) if special is None else special)
+    order, n = sorted(range(len(window)), key=lambda axis: -window[axis]), 0 if special is None else 1
+    q, k, v = (_reordered(x, window, order, n) for x in (q, k, v))
+    offsets, sides = offsets.permute(0, *(1 + axis for axis in order)), tuple(window[axis] for axis in order)
+    plan = Plan(makes=Panels, offset=0, causal=False, scale=scale, window=sides, special=n)
+    out = streamed(plan, q, k, v, offsets, offsets.new_zeros(len(offsets), 3) if special is None else special)
+    return _reordered(out, sides, sorted(range(len(window)), key=lambda axis: order[axis]), n)
+
+
+def _reordered(x: Tensor, window: tuple[int, ...], order: list[int], special: int) -> Tensor:
+    """Tokens [B, H, special + N, D] of a grid with its axes in another order."""
+    if order == sorted(order):
+        return x
+    first, rest = x[:, :, :special], x[:, :, special:].unflatten(2, window)
+    return torch.cat((first, rest.permute(0, 1, *(2 + axis for axis in order), -1).flatten(2, -2)), dim=2)
 
 
 class Panels:

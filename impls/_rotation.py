@@ -133,3 +133,9 @@ def joined(settings: RoPE | Plain, x: Tensor, a: Tensor, b: Tensor) -> Tensor:
     a, b = a.to(x.dtype), b.to(x.dtype)
     apart = settings.head_dim // 2 if settings.partial == "proportional" else r // 2
     return torch.cat((a, x[..., r // 2 : apart], b, x[..., apart + r // 2 :]), dim=-1)
+
+
+def pairable(x: Tensor, dtype: torch.dtype) -> bool:
+    """Whether pairs of columns can be seen as one number of twice the size where they lie."""
+    even = all(step % 2 == 0 for step, n in zip(x.stride()[:-1], x.shape[:-1], strict=True) if n > 1)
+    return x.dtype == dtype and x.stride(-1) == 1 and even and x.storage_offset() % 2 == 0

@@ -29,11 +29,11 @@ def stepped(
     Without a line there is no bias.
     """
     n, dtype = q.shape[2], working(q.dtype)
-    span = 1 - start - n, n
-    if n != 1:
-        biases = q.new_zeros((1, 2 * n + start - 1), dtype=dtype) if line is None else line(*span, dtype, q.device)
-        return under_line(biases, q, keys, values, offset=start, causal=True, scale=default_scale(q, scale))
-    return _one(q, keys, values, None if line is None else line(*span, dtype, q.device).expand(q.shape[1], -1), scale)
+    biases = None if line is None else line(1 - start - n, n, dtype, q.device)
+    if n == 1:
+        return _one(q, keys, values, biases, scale)
+    biases = q.new_zeros((1, 2 * n + start - 1), dtype=dtype) if biases is None else biases
+    return under_line(biases, q, keys, values, offset=start, causal=True, scale=default_scale(q, scale))
 
 
 class Past:
@@ -52,14 +52,14 @@ class Past:
             with torch.inference_mode(False), torch.no_grad():
                 self._held = self._compute(torch.arange(2 * first - 1, 1, device=device), dtype)
             self._for = (dtype, device)
-        return self._held[..., first - 1 :]
+        return self._held.narrow(-1, self._held.shape[-1] + first - 1, 1 - first)
 
 
 def _one(q: Tensor, k: Tensor, v: Tensor, line: Tensor | None, scale: float | None) -> Tensor:
-    """Attention of a single query, [B, H, 1, Dv], under a line of biases [H, Lk]."""
+    """Attention of a single query, [B, H, 1, Dv], under a line of biases [H or 1, Lk]."""
     B, H, _, D = q.shape
     size = group_size(k.shape[1], H)
-    mask = None if line is None else line.unflatten(0, (-1, size)).unsqueeze(0)
     if size == 1:
-        return fused(q, k, v, mask=mask, scale=scale)
+        return fused(q, k, v, mask=None if line is None else line.unsqueeze(-2).unsqueeze(0), scale=scale)
+    mask = None if line is None else line.expand(H, -1).unflatten(0, (-1, size)).unsqueeze(0)
     return fused(q.reshape(B, -1, size, D), k, v, mask=mask, scale=scale).reshape(B, H, 1, -1)

@@ -24,14 +24,14 @@ from torch.autograd.function import once_differentiable
 
 from relpos.impls._attention import working
 from relpos.impls._blocks import Block, Plan, Range, Term, Values
-from relpos.impls._operators import FLASH, flash, flash_backward
+from relpos.impls._operators import FLASH, flash, flash_backward, recorded
 
 FORWARD, BACKWARD = 256, 128  # queries of a block: few for what is allocated per block, many for the kernel
 
 
 def streamed(plan: Plan, q: Tensor, k: Tensor, v: Tensor, *tensors: Tensor) -> Tensor:
     """Attention [B, H, Lq, Dv]; q [B, H, Lq, D], k [B, H, Lk, D], v [B, H, Lk, Dv], contiguous positions."""
-    return _Streamed.apply(plan, q, k, v, *tensors)[0]
+    return (_Streamed.apply if recorded(q, k, v, *tensors) else _Streamed.forward)(plan, q, k, v, *tensors)[0]
 
 
 class _Streamed(torch.autograd.Function):

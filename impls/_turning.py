@@ -7,6 +7,9 @@
 Backward is the same pass with the conjugate. Written out (`_rotation.py`) a rotation reads and writes several tensors of the
 size of x, which is what it costs, since its 6 operations per pair are nothing.
 
+By the compiler it is one loop without a buffer (`_loops.py`), which halves and 16 bits gain from; a pair of float32 side by
+side is a complex product already.
+
 Cost over a copy of x: 1 pass of 1 where pairs lie side by side in the dtype of the work; the table of L·r/2 complex numbers.
 Source: the complex form of Su et al. (RoFormer, 2021), equation 13.
 """
@@ -17,7 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relpos.impls._rotation import Plain, split, turned, width
+from relpos.impls._loops import by_loop, looped
+from relpos.impls._operators import recorded
+from relpos.impls._rotation import Plain, pairable, split, turned, width
 from relpos.spec.rope import RoPE
 
 CACHED = 2**19  # numbers of x that are turned at once where a buffer is needed: it stays in a cache
@@ -30,24 +35,36 @@ def turned_once(settings: RoPE | Plain, x: Tensor, turns: Tensor) -> Tensor:
     """
     if torch.compiler.is_compiling():  # the compiler fuses what is written out
         return turned(settings, x, turns.real, turns.imag)
-    return _Turned.apply(settings, x, turns)
+    return (_Turned.apply if recorded(x, turns) else _Turned.forward)(settings, x, turns)
+
+
+def turned_in_a_loop(settings: RoPE | Plain, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """The same by a compiled loop, of μ·cos θ and μ·sin θ apart, where x is worth it and the machine has a compiler."""
+    if torch.compiler.is_compiling():
+        return turned(settings, x, cosine, sine)
+    return (_Turned.apply if recorded(x, cosine, sine) else _Turned.forward)(settings, x, cosine, sine)
 
 
 class _Turned(torch.autograd.Function):
+    """By passes where turns are complex numbers, by a loop where they are cosines and sines."""
+
     @staticmethod
-    def forward(settings: RoPE | Plain, x: Tensor, turns: Tensor) -> Tensor:
-        return _passed(settings, x, turns)
+    def forward(settings: RoPE | Plain, x: Tensor, *turns: Tensor) -> Tensor:
+        if len(turns) == 2 and looped(settings, x):
+            return by_loop(settings, x, *turns)
+        return _passed(settings, x, torch.complex(*turns) if len(turns) == 2 else turns[0])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
         del output
-        ctx.settings, _, turns = inputs
-        ctx.save_for_backward(turns)
+        ctx.settings, _, *turns = inputs
+        ctx.save_for_backward(*turns)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
-        (turns,) = ctx.saved_tensors
-        return None, _Turned.apply(ctx.settings, gradient, turns.conj().resolve_conj()), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        turns = ctx.saved_tensors
+        back = (turns[0], -turns[1]) if len(turns) == 2 else (turns[0].conj().resolve_conj(),)
+        return None, _Turned.apply(ctx.settings, gradient, *back), *(None for _ in turns)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, settings: RoPE | Plain, *tensors: Tensor) -> tuple[Tensor, int]:
@@ -104,7 +121,7 @@ class _Buffers:
 
 
 def _pairs(x: Tensor, turns: Tensor, out: Tensor, buffers: _Buffers) -> None:
-    if _pairable(x, buffers.dtype) and _pairable(out, buffers.dtype):
+    if pairable(x, buffers.dtype) and pairable(out, buffers.dtype):
         torch.mul(_complex(x), turns, out=_complex(out))
         return
     wide = buffers.like(x, "wide").copy_(x)
@@ -123,12 +140,6 @@ def _halves(x: tuple[Tensor, Tensor], turns: Tensor, out: tuple[Tensor, Tensor],
         target.addcmul_(b, second, value=sign)
         if low:
             to.copy_(target)
-
-
-def _pairable(x: Tensor, dtype: torch.dtype) -> bool:
-    """Whether pairs of columns can be seen as complex numbers where they lie."""
-    even = all(step % 2 == 0 for step, n in zip(x.stride()[:-1], x.shape[:-1], strict=True) if n > 1)
-    return x.dtype == dtype and x.stride(-1) == 1 and even and x.storage_offset() % 2 == 0
 
 
 def _complex(x: Tensor) -> Tensor:

@@ -65,6 +65,20 @@ def by_wave(params: Mapping[str, Tensor], q: Tensor) -> Tensor:
     return (asked @ params["w_pos"].to(dtype).unflatten(0, (q.shape[1], q.shape[-1]))).to(dtype)
 
 
+def by_number(settings: TransformerXL, params: Mapping[str, Tensor], q: Tensor, δ: Tensor) -> tuple[Tensor, Tensor]:
+    """What queries ask, [B, H, Lq, D or E], and vectors of distances, [H or 1, n, D or E], whose products are the term.
+
+    Many queries: R is projected, once for all of them; a few: they are, which is D/Lq as much work.
+    """
+    dtype = working(q.dtype)
+    R = waves(settings, δ, dtype)
+    if q.shape[2] <= q.shape[3] and not torch.compiler.is_compiling():  # compiled, no path may depend on a length
+        return by_wave(params, q), R.unsqueeze(0)
+    projected = (R @ params["w_pos"].to(dtype).transpose(0, 1)).to(dtype).unflatten(-1, (q.shape[1], q.shape[3]))
+    # Every block reads them: laid out by head they are read in order.
+    return q.to(dtype) + params["pos_bias_v"].to(dtype)[:, None], projected.transpose(0, 1).contiguous()
+
+
 def by_row(params: Mapping[str, Tensor], q: Tensor) -> Tensor:
     """q_i · T[r] + b[r] for every row r, [B, H, Lq, N + 1]; the last column, 0, is that of distances without a row."""
     dtype = working(q.dtype)

@@ -1,12 +1,10 @@
-"""rope: queries and keys turned pair by pair: written out, in one pass over memory, from a growing table.
+"""rope: queries and keys turned pair by pair: written out, in one pass over memory, from a growing table, by a compiled loop.
 
     (x'_a, x'_b) = μ · (x_a cos pθ_m − x_b sin pθ_m,  x_a sin pθ_m + x_b cos pθ_m)     θ_m = base^(−2m/r), or scaled
 
 Angles are formed in float64 whatever the dtype of x, and μ·cosine and μ·sine rounded once. 16-bit inputs are turned in
 float32 and rounded at the end.
 """
-
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +13,7 @@ from relpos.impls._attention import DTYPES, attend, visible, working
 from relpos.impls._cache import KVCache, Window
 from relpos.impls._rotation import Context, angles, context_of, magnitude, turned
 from relpos.impls._steps import stepped
-from relpos.impls._turning import turned_once
+from relpos.impls._turning import turned_in_a_loop, turned_once
 from relpos.impls.card import implements
 from relpos.spec.rope import RoPE
 
@@ -46,24 +44,25 @@ class Rotary(nn.Module):
 
     def __init__(self, settings: RoPE) -> None:
         super().__init__()
-        self.settings = settings
-        self._begin(None)
+        self.settings, self._table = settings, _Table(settings, paired=True)
 
     def forward(self, x: Tensor, offset: int, *, sequence_length: int | None = None) -> Tensor:
-        if self.settings.length_dependent:
-            context = offset + x.shape[-2] if sequence_length is None else sequence_length
-            context = max(context, self.settings.max_position or 0)  # all that are not longer share a table
-            if context != self._context:
-                self._begin(context)
-        dtype = working(x.dtype).to_complex()
-        return turned_once(self.settings, x, self._table(offset, offset + x.shape[-2], dtype, x.device))
+        return turned_once(self.settings, x, self._table(x, offset, sequence_length))
 
-    def _begin(self, context: int | None) -> None:
-        self._context = context
-        self._table = Window(partial(self._rows, context), dim=0)
 
-    def _rows(self, context: int | None, positions: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
-        return torch.complex(*(part.to(dtype.to_real()) for part in _cosines(self.settings, positions.to(device), context)))
+@implements("rope", positions="offset", **ALONE)
+class Fused(nn.Module):
+    """`Rotary` as a loop that PyTorch's compiler makes, for halves and for bfloat16; the first call on long x takes seconds."""
+
+    def __init__(self, settings: RoPE) -> None:
+        super().__init__()
+        self.settings, self._apart = settings, _Table(settings, paired=False)
+        self._rotary = Rotary(settings)
+
+    def forward(self, x: Tensor, offset: int, *, sequence_length: int | None = None) -> Tensor:
+        if self.settings.layout == "half" or x.dtype == torch.bfloat16:
+            return turned_in_a_loop(self.settings, x, *self._apart(x, offset, sequence_length))
+        return self._rotary(x, offset, sequence_length=sequence_length)  # a complex product has no need of a loop
 
 
 @implements(
@@ -115,6 +114,32 @@ class Decoder:
         keys, values = self._cache.append(k if self._afresh else self._rotary(k, start), v)
         keys = self._rotary(keys, 0) if self._afresh else keys
         return stepped(self._rotary(q, start), keys, values, start)
+
+
+class _Table:
+    """μ cos pθ_m and μ sin pθ_m of positions in order, paired as complex numbers or one after another, kept and extended."""
+
+    def __init__(self, settings: RoPE, *, paired: bool) -> None:
+        self._settings, self._paired = settings, paired
+        self._begin(None)
+
+    def __call__(self, x: Tensor, offset: int, sequence_length: int | None) -> Tensor:
+        """For x [..., L, D], whose row 0 is at `offset`, in its working dtype: [L, r/2], or [2, L, r/2]."""
+        if self._settings.length_dependent:
+            context = offset + x.shape[-2] if sequence_length is None else sequence_length
+            context = max(context, self._settings.max_position or 0)  # all that are not longer share a table
+            if context != self._context:
+                self._begin(context)
+        dtype = working(x.dtype)
+        return self._kept(offset, offset + x.shape[-2], dtype.to_complex() if self._paired else dtype, x.device)
+
+    def _begin(self, context: int | None) -> None:
+        self._context = context
+        self._kept = Window(self._rows, dim=0 if self._paired else 1)
+
+    def _rows(self, positions: Tensor, dtype: torch.dtype, device: torch.device) -> Tensor:
+        found = [part.to(dtype.to_real()) for part in _cosines(self._settings, positions.to(device), self._context)]
+        return torch.complex(*found) if self._paired else torch.stack(found)
 
 
 def _cosines(settings: RoPE, positions: Tensor, context: Context | None) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, score, softmax, visible, working
 from relpos.impls._skew import aligned, skewed
 from relpos.impls._skewed import under_products
-from relpos.impls._xl_terms import asked_by_keys, by_distance, by_row, by_wave, rows, sees, term, waves, with_bias
+from relpos.impls._xl_terms import asked_by_keys, by_distance, by_number, by_row, by_wave, rows, sees, term, waves, with_bias
 from relpos.impls.card import implements
 from relpos.spec.transformer_xl import TransformerXL
 
@@ -119,7 +119,7 @@ def streamed(
     if settings.variant == "learned":
         asked, vectors = with_bias(q.to(dtype)), by_distance(params, rows(settings, δ), dtype)
     else:
-        asked, vectors = by_wave(params, q), waves(settings, δ, dtype).unsqueeze(0)
+        asked, vectors = by_number(settings, params, q, δ)
     content = (q.to(dtype) + params["pos_bias_u"].to(dtype)[:, None]).to(q.dtype)
     return under_products(asked * scale, vectors, content, k, v, offset=offset, causal=causal, scale=scale)
 

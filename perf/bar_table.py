@@ -8,12 +8,14 @@ from relpos.perf.variants import built_in
 
 ENGINES = ("toeplitz", "streamed", "panels")  # names of variants that never form all scores
 LINES, SKEWS, TABLES = ("alibi/toeplitz", "t5/toeplitz", "clipped/toeplitz"), ("music_transformer/streamed",), ("swin/panels",)
-ROTATIONS = ("rope/rotate", "rope/rotate_complex", "rope/Rotary")
+ROTATIONS = ("rope/Rotary", "rope/Fused")
+HALVES = ("rope/Rotary[half]", "rope/Fused[half]")
 STEPS = ("alibi/Decoder", "t5/Decoder", "clipped/Decoder")
 # A clipped term of queries alone, without vectors for the values, is DeBERTa's c2p at its clip.
 BAND, BAND_VALUES = "deberta/streamed[c2p, 64]", "shaw/streamed"
 V1, V2 = "deberta/streamed[v1, 512]", "deberta/streamed[v2, 512]"
 SETTINGS = {
+    **dict.fromkeys(HALVES, (("layout", "half"),)),
     BAND: (("max_distance", 64), ("terms", "c2p")),
     V1: (("max_distance", 512),),
     V2: (("max_distance", 512), ("version", "v2"), ("num_buckets", 256)),
@@ -77,7 +79,8 @@ def _others() -> Iterator[Bar]:
     for label in STEPS:
         yield _time("decode step", label, CAUSAL.but(mode="decode"), 1.12, 1.05)
     for dtype, marks in (("float32", (1.3, 1.0)), ("bfloat16", (3.0, 1.5))):
-        yield _time("rope against copies of q and k", ROTATIONS, AT.but(mode="rotation", dtype=dtype), *marks)
+        for labels in (ROTATIONS, HALVES):
+            yield _time("rope against copies of q and k", labels, AT.but(mode="rotation", dtype=dtype), *marks)
 
 
 def _memory() -> Iterator[Bar]:
@@ -103,6 +106,7 @@ def _peers() -> Iterator[Bar]:
         ("t5/toeplitz", "t5/transformers-sdpa", FULL_SIGHT, 5.0, 8.0),
         ("alibi/toeplitz", "alibi/transformers-bloom", CAUSAL, 6.0, 9.0),
         ("alibi/toeplitz", "alibi/x-transformers-flash", FULL_SIGHT, 3.0, 4.5),
+        ("alibi/toeplitz", "alibi/x-transformers-flash", CAUSAL, 3.0, 4.5),
         ("transformer_xl/streamed", "transformer_xl/transformers-xlnet", AT.but(key_length=LONG // 2), 10.0, 15.0),
     ):
         yield Bar(what=f"faster than {against}", labels=(labels,), shape=shape, must=must, aim=aim, statistic=faster,

@@ -5,33 +5,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from relpos.conformance.builtins import builtins
-from relpos.conformance.certificate import certificate_name, laws_hash, read, scheme_hash, source_hash
+from relpos.conformance.builtins import builtins_named
+from relpos.conformance.certificate import certificate_name, read
+from relpos.conformance.certifying import holds
 from relpos.conformance.errors import AdapterError, UsageError
 from relpos.conformance.isolated import Request, judge_isolated
-from relpos.conformance.loading import load
 from relpos.conformance.sources import with_shared
-from relpos.conformance.subject import plug_in
 from relpos.conformance.verdict import CONFORMS
 from relpos.perf.point import Variant
-from relpos.spec.registry import settings_class
 
 CERTIFICATES = Path(__file__).resolve().parent.parent / "conformance" / "certificates"
 
 
 def built_in(scheme: str | None = None, wanted: tuple[str, ...] = ()) -> list[Variant]:
     """Variants that ship with relpos, of one scheme or all, or those named ("alibi/toeplitz" or "toeplitz")."""
-    if scheme is not None:
-        settings_class(scheme)
-    found = [_built_in(label, spec) for label, spec in builtins(scheme).items()]
-    if not wanted:
-        return found
-    chosen = [v for v in found if v.label in wanted or v.label.split("/")[1] in wanted]
-    missing = [name for name in wanted if not any(name in (v.label, v.label.split("/")[1]) for v in chosen)]
-    if missing:
-        there = ", ".join(v.label for v in found)
-        raise UsageError(f"--variant: there is no {' and no '.join(map(repr, missing))}; there are {there}.")
-    return chosen
+    return [_built_in(label, spec) for label, spec in builtins_named(scheme, wanted).items()]
 
 
 def _built_in(label: str, spec: str) -> Variant:
@@ -74,8 +62,11 @@ def source_of(spec: str) -> str:
 
 
 def gate(variant: Variant) -> str:
-    """Why a variant may not be ranked; empty: its certificate holds, or it passes smoke now."""
-    path = CERTIFICATES / certificate_name(variant.label)
+    """Why a variant may not be ranked; empty: its certificate holds, or it passes smoke now.
+
+    A certificate is of an implementation under drawn settings; what a label has in brackets is among them.
+    """
+    path = CERTIFICATES / certificate_name(variant.label.partition("[")[0])
     if path.exists() and _holds(path, variant):
         return ""
     return judged(variant, "smoke")
@@ -97,11 +88,6 @@ def judged(variant: Variant, profile: str) -> str:
 def _holds(path: Path, variant: Variant) -> bool:
     """Whether a certificate was given to this source, by this judge, for this definition."""
     try:
-        document = read(path)
+        return holds(read(path), variant.spec, variant.scheme)
     except UsageError:
         return False
-    header = document["header"]
-    subject = plug_in(load(variant.spec), spec=variant.spec, scheme=variant.scheme)
-    present = (scheme_hash(variant.scheme), laws_hash(), source_hash(subject))
-    written = (header["scheme_hash"], header["laws_hash"], header["implementation"]["source_hash"])
-    return present == written and document["footer"]["verdict"] == CONFORMS

@@ -8,12 +8,13 @@ import sys
 import pytest
 
 from command_line import FILE, SMOKE, check, fits
-from relpos.conformance import certifying
+from relpos.conformance import certifying, commands
 from relpos.conformance.certificate import certificate, checked
 from relpos.conformance.commands import main
 from relpos.conformance.errors import UsageError
 from relpos.conformance.isolated import Request, judge_isolated
 from relpos.conformance.laws import laws
+from relpos.conformance.many import judge_many
 from relpos.conformance.watching import Unwatched
 from relpos.spec.registry import schemes
 
@@ -175,6 +176,38 @@ def test_builtins_of_one_scheme_conform(relpos, stand):
     fits(out)
     for path in (stand / "certificates").iterdir():
         assert checked(json.loads(path.read_text(encoding="utf-8")))["footer"]["verdict"] == "conforms"
+
+
+def test_builtins_with_a_certificate_that_holds_are_not_judged_again(relpos, stand):
+    asked = ("builtins", "--scheme", "none", "--variant", "attention", "--certificates", "kept")
+    code, out, _ = relpos(*asked, *SMOKE)
+    assert code == 0 and "1 of 1 implementations conform" in out
+    code, out, _ = relpos(*asked, *SMOKE)
+    assert (code, out) == (0, "1 of 1 have a certificate in kept that holds: not judged again\n")
+    code, out, _ = relpos(*asked, "--profile", "quick")  # smoke is less than was asked for
+    assert code == 0 and "1 of 1 implementations conform" in out
+    code, out, _ = relpos(*asked, *SMOKE)
+    assert "not judged again" in out
+    path = stand / "kept" / "none__attention.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"source_hash": "', '"source_hash": "f'), encoding="utf-8")
+    code, out, _ = relpos(*asked, *SMOKE)
+    assert code == 0 and "1 of 1 implementations conform" in out
+
+
+def test_certificates_are_written_as_verdicts_come(relpos, stand, monkeypatch):
+    def interrupted(jobs, profile_name, *, progress):
+        first = next(iter(jobs))
+        found = judge_many({first: jobs[first]}, profile_name, progress=progress)[0]
+        return found, False
+
+    monkeypatch.setattr(commands, "judge_many", interrupted)
+    code, out, _ = relpos("builtins", "--scheme", "none", "--variant", "attention", *SMOKE, "--certificates", "kept")
+    assert code == 4 and "interrupted" in out and (stand / "kept" / "none__attention.json").exists()
+
+
+def test_a_variant_that_is_not_there_is_named_with_those_that_are(relpos):
+    code, _, err = relpos("builtins", "--scheme", "none", "--variant", "fast")
+    assert code == 2 and "--variant: there is no 'fast'; there are none/attention" in err
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("check", "--help")], ids=str)

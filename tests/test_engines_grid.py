@@ -1,15 +1,16 @@
 """The panel and the rotation engine: what they give is what the formula gives, whatever the blocks, strides and dtypes."""
 
+from dataclasses import replace
 from math import prod
 
 import pytest
 import torch
 
 from relpos.conformance.memory import measured
-from relpos.impls import _streamed, _turning, beit, swin
+from relpos.impls import _loops, _streamed, _turning, beit, swin
 from relpos.impls._attention import attend
 from relpos.impls._rotation import Plain, turned
-from relpos.impls._turning import turned_once
+from relpos.impls._turning import turned_in_a_loop, turned_once
 from relpos.impls._windows import grid
 from relpos.spec.beit import BEiT
 from relpos.spec.swin import Swin
@@ -56,9 +57,10 @@ def test_panels_refuse_another_number_of_tokens(scheme):
         scheme.panels(settings, table, q, q, q)
 
 
-def test_panels_never_allocate_a_matrix_of_all_pairs():
-    settings, q = Swin(num_heads=4, window_size=(32, 32)), torch.randn(1, 4, 1024, 8)
-    table = torch.randn(63 * 63, 4)
+@pytest.mark.parametrize("window", [(32, 32), (1, 1024), (2, 512)], ids=str)
+def test_panels_never_allocate_a_matrix_of_all_pairs(window):
+    settings, q = Swin(num_heads=4, window_size=window), torch.randn(1, 4, 1024, 8)
+    table = torch.randn(prod(2 * W - 1 for W in window), 4)
     found = measured(lambda: swin.panels(settings, table, q, q, q))
     assert found.largest_bytes < 4 * 1024 * 1024 * 4 / 1.9  # half of it at this length, an eighth at 4096: 2 · 256 / L
 
@@ -100,3 +102,71 @@ def test_a_rotation_in_one_pass_writes_memory_once():
     settings, x = Plain(64, None, 100.0), torch.randn(1, 4, 512, 64)
     turns = torch.polar(torch.ones(512, 32), torch.randn(512, 32))
     assert measured(lambda: turned_once(settings, x, turns)).peak_bytes < 1.1 * x.nbytes
+
+
+LOOPED = [
+    (Plain(8, None, 100.0, "half"), torch.float32), (Plain(8, None, 100.0, "half"), torch.bfloat16),
+    (Plain(8, 4, 100.0, "half", "proportional"), torch.float32), (Plain(8, None, 100.0), torch.bfloat16),
+    (Plain(8, 4, 100.0), torch.bfloat16),
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not _loops.COMPILER.used, reason="no C++ compiler")
+@pytest.mark.parametrize("laid", ["as it is", "heads last"])
+@pytest.mark.parametrize(("settings", "dtype"), LOOPED, ids=str)
+def test_a_compiled_loop_is_the_rotation_written_out(monkeypatch, settings, dtype, laid):
+    made = []
+    monkeypatch.setattr(_loops, "LEAST", 0)
+    monkeypatch.setattr(_turning, "by_loop", lambda *given: made.append(1) or _loops.by_loop(*given))
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    for n in (5, 6, 7):  # the third is of lengths that the loop has learned to vary in
+        x = LAID[laid](torch.randn(2, 3, n, settings.head_dim).to(dtype)).requires_grad_()
+        angle = torch.randn(n, (settings.rotary_dim or settings.head_dim) // 2)
+        got, want = (f(settings, x, angle.cos(), angle.sin()) for f in (turned_in_a_loop, turned))
+        near = {"rtol": 1e-5 if dtype == torch.float32 else 1e-2, "atol": 1e-6}
+        assert got.dtype == dtype and torch.allclose(got, want, **near)
+        cotangent = torch.randn_like(want)
+        ours, theirs = (torch.autograd.grad(y, x, cotangent)[0] for y in (got, want))
+        assert torch.allclose(ours, theirs, rtol=1e-2, atol=1e-2)
+    assert len(made) == 6  # forward and backward, none by the passes
+
+
+def test_bits_are_rounded_as_pytorch_rounds_them():
+    halfway = torch.arange(-(2**15), 2**15, dtype=torch.int32) * 2**16 + 2**15  # between any two bfloat16
+    for bits in (halfway, halfway - 1, halfway + 1, halfway - 2**15):
+        x = bits.view(torch.float32)
+        x = torch.cat((x[x.isfinite()], torch.tensor([torch.inf, -torch.inf, torch.nan])))
+        got = (_loops._rounded(x) >> 16).to(torch.int16).view(torch.bfloat16)
+        assert torch.equal(got[:-1], x[:-1].bfloat16()) and got[-1].isnan()
+
+
+@pytest.mark.parametrize("how", ["no compiler", "small"])
+def test_where_no_loop_is_made_the_passes_do_it(monkeypatch, how):
+    settings, x = Plain(8, None, 100.0, "half"), torch.randn(1, 2, 3, 8)
+    monkeypatch.setattr(_loops, "LEAST", 0 if how != "small" else 2**18)
+    monkeypatch.setattr(_loops, "COMPILER", replace(_loops.COMPILER, used=how != "no compiler"))
+    monkeypatch.setattr(_turning, "by_loop", lambda *given: pytest.fail("a loop was made"))
+    angle = torch.randn(3, 4)
+    got = turned_in_a_loop(settings, x, angle.cos(), angle.sin())
+    assert torch.allclose(got, turned(settings, x, angle.cos(), angle.sin()))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit")
+@pytest.mark.parametrize("mode", ["vmap", "jvp", "grad of vmap"])
+def test_what_goes_without_bookkeeping_is_seen_by_transforms(mode):
+    settings, x, t = Plain(8, None, 100.0), torch.randn(4, 3, 8), torch.randn(4, 3, 8)
+    turns = torch.polar(torch.ones(3, 4), torch.randn(3, 4))
+
+    def call(x):
+        return turned_once(settings, x, turns)
+
+    want = turned(settings, x, turns.real, turns.imag)
+    if mode == "vmap":
+        assert torch.allclose(torch.vmap(call)(x), want)
+    elif mode == "jvp":  # not silently without its tangent
+        with pytest.raises((RuntimeError, NotImplementedError), match="jvp function"), torch.no_grad():
+            torch.func.jvp(call, (x,), (t,))
+    else:
+        found = torch.func.grad(lambda x: (torch.vmap(call)(x) * t).sum())(x)
+        assert torch.allclose(found, turned(settings, t, turns.real, -turns.imag), atol=1e-6)

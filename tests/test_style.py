@@ -118,8 +118,8 @@ def test_implementations_do_not_know_their_judge(path: Path) -> None:
 
 # What plugs in, calls, reads and compares; what is asked of the command line; certificates and peers. Never a law.
 PLUGS = (
-    "answers", "binding", "builtins", "calling", "certificate", "console", "errors", "expected", "isolated", "judge", "loading",
-    "memory", "peers", "plan", "precision", "reading", "settings", "sources", "subject", "verdict",
+    "answers", "binding", "builtins", "calling", "certificate", "certifying", "console", "errors", "expected", "isolated",
+    "judge", "loading", "memory", "peers", "plan", "precision", "reading", "settings", "sources", "subject", "verdict",
 )  # fmt: skip
 
 
