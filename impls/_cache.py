@@ -1,6 +1,7 @@
 """What is kept between calls: keys and values of a decode, and values of a function of position over a growing window."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,6 +36,20 @@ def _grown(buffer: Tensor | None, x: Tensor, start: int, stop: int) -> Tensor:
     if buffer is not None:
         grown[..., :start, :] = buffer[..., :start, :]
     return grown
+
+
+class Kept:
+    """What is computed of parameters, once for a dtype."""
+
+    def __init__(self, compute: Callable[[torch.dtype], Any]) -> None:
+        self._compute, self._dtype, self._held = compute, None, None
+
+    def __call__(self, dtype: torch.dtype) -> Any:
+        if self._dtype != dtype:
+            # Built normal even under inference_mode: a later step may be taken outside of it.
+            with torch.inference_mode(False), torch.no_grad():
+                self._held, self._dtype = self._compute(dtype), dtype
+        return self._held
 
 
 class Window:

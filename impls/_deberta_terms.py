@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from relpos.impls._attention import relative, shared_heads, working
-from relpos.impls._deberta_rows import rows
+from relpos.impls._deberta_rows import constant_from, rows
 from relpos.spec.deberta import DeBERTa
 
 Params = Mapping[str, Tensor]
@@ -49,6 +49,27 @@ def by_query(q: Tensor, tables: dict[str, Tensor], r: Tensor, scale: float) -> t
     if "pos_key" in tables:
         return q.to(dtype) * scale, tables["pos_key"].index_select(1, r)
     return q.new_zeros((*q.shape[:3], 1), dtype=dtype), q.new_zeros((1, len(r), 1), dtype=dtype)
+
+
+def of_last(settings: DeBERTa, tables: dict[str, Tensor], q: Tensor, keys: Tensor, scale: float) -> Tensor:
+    """What is added for one query, the last token, q [B, H, 1, D] and keys [B, H, n, D] -> [B, H, 1, n].
+
+    All keys beyond the clip, or the last bucket, meet one vector; only those before it have vectors of their own.
+    """
+    n, dtype = keys.shape[2], working(q.dtype)
+    far = max(n - constant_from(settings), 0)  # keys so far before the query
+    before = torch.arange(n - far - 1, -1, -1, device=q.device)
+    parts: list[tuple[Tensor, Tensor]] = []
+    if "pos_key" in tables:
+        found = (q.to(dtype) * scale) @ tables["pos_key"].transpose(-1, -2)
+        of_far = found.index_select(-1, rows(settings, before[:1] + 1)).expand(-1, -1, -1, far)
+        parts.append((of_far, found.index_select(-1, rows(settings, before))))
+    if "pos_query" in tables:
+        back, sign = tables["pos_query"], 1 if settings.indices == "code" else -1
+        beyond, near = (back.index_select(1, rows(settings, sign * δ)) * scale for δ in (before[:1] + 1, before))
+        of_far = (keys[:, :, :far].to(dtype) @ beyond.transpose(-1, -2)).transpose(-1, -2)
+        parts.append((of_far, (keys[:, :, far:].to(dtype) * near).sum(-1).unsqueeze(-2)))
+    return torch.cat([sum(each[1:], each[0]) for each in zip(*parts, strict=True)], dim=-1)
 
 
 def rows_of_pairs(settings: DeBERTa, query_positions: Tensor, key_positions: Tensor) -> tuple[Tensor, Tensor]:

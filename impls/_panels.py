@@ -123,7 +123,9 @@ class Panels:
             seen: Any = self.offsets.unfold(1, 2 * T - rows, 1)  # [H, g, 2·W_2 − 1, …, 2·T − g]
             for axis, W in enumerate(inner, 2):
                 seen = seen.unfold(axis, W, 1)  # [H, g, W_2, …, 2·T − g, W_2, …]: queries' places first, then keys'
-            self._panel = seen.reshape(len(self.offsets), block.last - block.first, -1)
+            panel = seen.reshape(len(self.offsets), block.last - block.first, -1)
+            self._panel = panel
+            return panel
         return self._panel
 
     def _sum_overlaps(self, of_panel: Tensor, found: Tensor) -> None:

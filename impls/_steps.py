@@ -37,22 +37,22 @@ def stepped(
 
 
 class Past:
-    """A function of distances, its numbers on −n + 1 … 0 kept; `compute(distances, dtype)` has the distances last."""
+    """A function of distances, its numbers on −n + 1 … 0 kept; `compute(distances, dtype)` has the distances at `dim`."""
 
-    def __init__(self, compute: Callable[[Tensor, torch.dtype], Tensor]) -> None:
-        self._compute = compute
+    def __init__(self, compute: Callable[[Tensor, torch.dtype], Tensor], *, dim: int = -1) -> None:
+        self._compute, self._dim = compute, dim
         self._for: tuple[torch.dtype, torch.device] | None = None
-        self._held = torch.empty(0)
+        self._held = torch.empty(0, 0)
 
     def __call__(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:
         if last > 1:  # a prompt: some of its keys lie ahead of its queries
             return self._compute(torch.arange(first, last, device=device), dtype)
-        if self._for != (dtype, device) or self._held.shape[-1] < 1 - first:
+        if self._for != (dtype, device) or self._held.shape[self._dim] < 1 - first:
             # Built normal even under inference_mode: a later step may be taken outside of it.
             with torch.inference_mode(False), torch.no_grad():
                 self._held = self._compute(torch.arange(2 * first - 1, 1, device=device), dtype)
             self._for = (dtype, device)
-        return self._held.narrow(-1, self._held.shape[-1] + first - 1, 1 - first)
+        return self._held.narrow(self._dim, self._held.shape[self._dim] + first - 1, 1 - first)
 
 
 def _one(q: Tensor, k: Tensor, v: Tensor, line: Tensor | None, scale: float | None) -> Tensor:

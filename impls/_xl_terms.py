@@ -65,18 +65,34 @@ def by_wave(params: Mapping[str, Tensor], q: Tensor) -> Tensor:
     return (asked @ params["w_pos"].to(dtype).unflatten(0, (q.shape[1], q.shape[-1]))).to(dtype)
 
 
-def by_number(settings: TransformerXL, params: Mapping[str, Tensor], q: Tensor, δ: Tensor) -> tuple[Tensor, Tensor]:
-    """What queries ask, [B, H, Lq, D or E], and vectors of distances, [H or 1, n, D or E], whose products are the term.
+def asks(settings: TransformerXL, params: Mapping[str, Tensor], q: Tensor) -> Tensor:
+    """What a vector of `vectors` is multiplied with: q_i + v, or q_i and a 1 behind it, [B, H, Lq, D or D + 1]."""
+    q = q.to(working(q.dtype))
+    return pad(q, (0, 1), value=1.0) if settings.variant == "learned" else q + params["pos_bias_v"].to(q.dtype)[:, None]
 
-    Many queries: R is projected, once for all of them; a few: they are, which is D/Lq as much work.
-    """
-    dtype = working(q.dtype)
-    R = waves(settings, δ, dtype)
-    if q.shape[2] <= q.shape[3] and not torch.compiler.is_compiling():  # compiled, no path may depend on a length
-        return by_wave(params, q), R.unsqueeze(0)
-    projected = (R @ params["w_pos"].to(dtype).transpose(0, 1)).to(dtype).unflatten(-1, (q.shape[1], q.shape[3]))
+
+def vectors(settings: TransformerXL, params: Mapping[str, Tensor], δ: Tensor, dtype: torch.dtype) -> Tensor:
+    """W R(δ), or (T[r], b[r]), of every head and distance, [H, n, D or D + 1]; 0 for distances without a row."""
+    if settings.variant == "learned":
+        table = torch.cat((params["r_emb"].transpose(0, 1), params["r_bias"].transpose(0, 1).unsqueeze(-1)), dim=-1)
+        return pad(table.to(dtype), (0, 0, 0, 1)).index_select(1, rows(settings, δ))
+    projected = (waves(settings, δ, dtype) @ params["w_pos"].to(dtype).transpose(0, 1)).to(dtype)
     # Every block reads them: laid out by head they are read in order.
-    return q.to(dtype) + params["pos_bias_v"].to(dtype)[:, None], projected.transpose(0, 1).contiguous()
+    return projected.unflatten(-1, (settings.num_heads, settings.head_dim)).transpose(0, 1).contiguous()
+
+
+def content(params: Mapping[str, Tensor], q: Tensor) -> Tensor:
+    """q_i + u in the dtype of q: what keys are asked by."""
+    dtype = working(q.dtype)
+    return (q.to(dtype) + params["pos_bias_u"].to(dtype)[:, None]).to(q.dtype)
+
+
+def over_distances(settings: TransformerXL, params: Mapping[str, Tensor], q: Tensor, δ: Tensor) -> Tensor:
+    """The query's part of the term for each of the distances, query minus key, [B, H, Lq, len(δ)]."""
+    if settings.variant == "learned":
+        return by_row(params, q).index_select(-1, rows(settings, δ))
+    asked = by_wave(params, q)
+    return (asked @ waves(settings, δ, asked.dtype).transpose(0, 1)).to(asked.dtype)
 
 
 def by_row(params: Mapping[str, Tensor], q: Tensor) -> Tensor:
@@ -84,17 +100,6 @@ def by_row(params: Mapping[str, Tensor], q: Tensor) -> Tensor:
     dtype = working(q.dtype)
     products = torch.einsum("bhid,nhd->bhin", q.to(dtype), params["r_emb"].to(dtype)).to(dtype)
     return pad(products + params["r_bias"].to(dtype).transpose(0, 1)[:, None], (0, 1))
-
-
-def with_bias(q: Tensor) -> Tensor:
-    """q_i and a 1 behind it, [..., D + 1], which a row of `by_distance` multiplies with its bias."""
-    return pad(q, (0, 1), value=1.0)
-
-
-def by_distance(params: Mapping[str, Tensor], r: Tensor, dtype: torch.dtype) -> Tensor:
-    """(T[r], b[r]) of every head and distance, [H, n, D + 1]; 0 for distances without a row."""
-    table = torch.cat((params["r_emb"].transpose(0, 1), params["r_bias"].transpose(0, 1).unsqueeze(-1)), dim=-1)
-    return pad(table.to(dtype), (0, 0, 0, 1)).index_select(1, r)
 
 
 def waves(settings: TransformerXL, δ: Tensor, dtype: torch.dtype) -> Tensor:

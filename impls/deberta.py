@@ -13,11 +13,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, contiguous, mixed, score, shared_heads, softmax, visible, working
+from relpos.impls._attention import DTYPES, contiguous, fused, mixed, score, shared_heads, softmax, visible, working
 from relpos.impls._blocks import Plan
-from relpos.impls._cache import KVCache, Window
+from relpos.impls._cache import Kept, KVCache, Window
 from relpos.impls._deberta_rows import constant_from, rows
-from relpos.impls._deberta_terms import by_query, gathered, own_scale, projected, rows_of_pairs, term, vectors_of_pairs
+from relpos.impls._deberta_terms import by_query, gathered, of_last, own_scale, projected, rows_of_pairs, term, vectors_of_pairs
 from relpos.impls._ranged import Ranged
 from relpos.impls._streamed import streamed as run_blocks
 from relpos.impls.card import implements
@@ -200,16 +200,19 @@ class Attention(nn.Module):
 
 @implements("deberta", level="attention", dtypes=DTYPES, max_position=2**32)
 class Decoder:
-    """Causal decoding; keys carry no position, so the cache holds them as they came."""
+    """Causal decoding; keys carry no position, so the cache holds them as they came. Tables are projected at the first step."""
 
     def __init__(self, settings: DeBERTa, params: Params) -> None:
         self.settings, self.params = settings, params
-        self._cache = KVCache()
+        self._cache, self._tables = KVCache(), Kept(lambda dtype: projected(settings, params, dtype))
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
-        start = self._cache.length
+        start, n = self._cache.length, q.shape[-2]
         keys, values = self._cache.append(k, v)
-        at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
-        return attention(self.settings, self.params, q, keys, values, *at, causal=True)
+        if n != 1:
+            return streamed(self.settings, self.params, q, keys, values, n, start + n, start, causal=True)
+        scale, keys = own_scale(self.settings, q, None), shared_heads(keys, q.shape[1])
+        added = of_last(self.settings, self._tables(working(q.dtype)), q, keys, scale)
+        return fused(q, keys, values, mask=added, scale=scale)

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from relpos.impls._attention import DTYPES, contiguous, default_scale, mixed, score, softmax, visible, working
+from relpos.impls._attention import DTYPES, contiguous, default_scale, fused, mixed, score, softmax, visible, working
+from relpos.impls._cache import KVCache
 from relpos.impls._skew import aligned, skewed
 from relpos.impls._skewed import under_products
-from relpos.impls._xl_terms import asked_by_keys, by_distance, by_number, by_row, by_wave, rows, sees, term, waves, with_bias
+from relpos.impls._steps import Past
+from relpos.impls._xl_terms import asked_by_keys, asks, by_wave, content, over_distances, sees, term, vectors, waves
 from relpos.impls.card import implements
 from relpos.spec.transformer_xl import TransformerXL
 
@@ -85,11 +87,8 @@ def attention_aligned(
     scale: float | None = None,
 ) -> Tensor:
     """Attention [B, H, Lq, D] of contiguous positions: the term is a view of q times R, or T, of all distances."""
-    at = contiguous(query_length, key_length, offset, q.device)
-    δ = (query_length - 1 + offset) - torch.arange(query_length + key_length, device=q.device)
-    found = aligned(_over_distances(settings, params, q, δ), key_length) + asked_by_keys(params, k, q.shape[1])
-    weights = softmax(score(q, k, scale) + found * default_scale(q, scale), _seen(settings, *at, mask, causal))
-    return mixed(weights, v).to(q.dtype)
+    seen = _seen(settings, *contiguous(query_length, key_length, offset, q.device), mask, causal)
+    return _aligned(settings, params, q, k, v, seen, offset, scale)
 
 
 @implements(
@@ -116,12 +115,11 @@ def streamed(
         )
     dtype, scale = working(q.dtype), default_scale(q, scale)
     δ = offset + query_length - 1 - torch.arange(query_length + key_length - 1, device=q.device)
-    if settings.variant == "learned":
-        asked, vectors = with_bias(q.to(dtype)), by_distance(params, rows(settings, δ), dtype)
-    else:
-        asked, vectors = by_number(settings, params, q, δ)
-    content = (q.to(dtype) + params["pos_bias_u"].to(dtype)[:, None]).to(q.dtype)
-    return under_products(asked * scale, vectors, content, k, v, offset=offset, causal=causal, scale=scale)
+    # R is projected, once for many queries; a few of them are, which is less.
+    few = settings.variant != "learned" and q.shape[2] <= q.shape[3] and not torch.compiler.is_compiling()
+    asked = by_wave(params, q) if few else asks(settings, params, q)
+    of_distances = waves(settings, δ, dtype).unsqueeze(0) if few else vectors(settings, params, δ, dtype)
+    return under_products(asked * scale, of_distances, content(params, q), k, v, offset=offset, causal=causal, scale=scale)
 
 
 @implements(
@@ -145,7 +143,7 @@ def attention_shift(
     """Causal attention [B, H, Lq, D] of the last Lq of Lk tokens, those before them memory, by the published shift."""
     n, m = q.shape[-2], k.shape[-2]
     δ = (m - 1) - torch.arange(m, device=q.device)
-    found = skewed(_over_distances(settings, params, q, δ)) + asked_by_keys(params, k, q.shape[1])
+    found = skewed(over_distances(settings, params, q, δ)) + asked_by_keys(params, k, q.shape[1])
     seen = _seen(settings, *contiguous(n, m, m - n, q.device), mask, causal=True)
     return mixed(softmax(score(q, k, scale) + found * default_scale(q, scale), seen), v).to(q.dtype)
 
@@ -191,37 +189,55 @@ class Decoder:
 
     def __init__(self, settings: TransformerXL, params: Mapping[str, Tensor]) -> None:
         self.settings, self.params = settings, params
+        self._past = Past(lambda far, dtype: vectors(settings, params, -far, dtype), dim=-2)
         self._first = self._length = 0
-        self._memory: tuple[Tensor, Tensor] | None = None
+        self._cache, self._memory = KVCache(), None
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
+        start, self._length = self._length, self._length + q.shape[-2]
+        if not self.settings.hides:
+            return self._attended(q, *self._cache.append(k, v), start)
         if self._memory is not None:
             k, v = (torch.cat(pair, dim=-2) for pair in zip(self._memory, (k, v), strict=True))
-        start, self._length = self._length, self._length + q.shape[-2]
-        queries = torch.arange(start, self._length, device=q.device)
-        keys = torch.arange(self._first, self._length, device=q.device)
-        out = attention(self.settings, self.params, q, k, v, queries, keys, causal=True)
+        out = self._attended(q, k, v, start)
         drop = max(_oldest(self.settings, self._length) - self._first, 0)
         self._first, self._memory = self._first + drop, (k[..., drop:, :].clone(), v[..., drop:, :].clone())
         return out
 
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
+        settings, params, offset, dtype = self.settings, self.params, start - self._first, working(q.dtype)
+        if q.shape[-2] > 1 and not settings.hides:
+            return streamed(settings, params, q, k, v, q.shape[-2], k.shape[-2], offset, causal=True)
+        queries, keys = (torch.arange(first, self._length, device=q.device) for first in (start, self._first))
+        if q.shape[-2] > 1:
+            return _aligned(settings, params, q, k, v, _seen(settings, queries, keys, None, causal=True), offset, None)
+        added = asks(settings, params, q) @ self._past(-offset, 1, dtype, q.device).transpose(-1, -2) * default_scale(q, None)
+        near = sees(settings, queries, keys)
+        return fused(content(params, q), k, v, mask=added if near is None else added.masked_fill(~near, -torch.inf))
+
 
 def _oldest(settings: TransformerXL, position: int) -> int:
-    """The first key that a query at `position` or later sees."""
+    """The first key that a query at `position` or later sees, where not all of them are seen."""
     M, n = settings.memory_length, settings.segment_length
-    if M is None or not settings.hides:
-        return 0
+    assert M is not None  # `hides` without it is refused
     return position - M + 1 if n is None else position // n * n - M
 
 
-def _over_distances(settings: TransformerXL, params: Mapping[str, Tensor], q: Tensor, δ: Tensor) -> Tensor:
-    """The query's part of the term for each of the distances, query minus key, [B, H, Lq, len(δ)]."""
-    if settings.variant == "learned":
-        return by_row(params, q).index_select(-1, rows(settings, δ))
-    asked = by_wave(params, q)
-    return (asked @ waves(settings, δ, asked.dtype).transpose(0, 1)).to(asked.dtype)
+def _aligned(
+    settings: TransformerXL,
+    params: Mapping[str, Tensor],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    seen: Tensor | None,
+    offset: int,
+    scale: float | None,
+) -> Tensor:
+    δ = (q.shape[2] - 1 + offset) - torch.arange(q.shape[2] + k.shape[2], device=q.device)
+    found = aligned(over_distances(settings, params, q, δ), k.shape[2]) + asked_by_keys(params, k, q.shape[1])
+    return mixed(softmax(score(q, k, scale) + found * default_scale(q, scale), seen), v).to(q.dtype)
 
 
 def _seen(
