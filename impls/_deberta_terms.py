@@ -69,7 +69,8 @@ def of_last(settings: DeBERTa, tables: dict[str, Tensor], q: Tensor, keys: Tenso
         beyond, near = (back.index_select(1, rows(settings, sign * δ)) * scale for δ in (before[:1] + 1, before))
         of_far = (keys[:, :, :far].to(dtype) @ beyond.transpose(-1, -2)).transpose(-1, -2)
         parts.append((of_far, (keys[:, :, far:].to(dtype) * near).sum(-1).unsqueeze(-2)))
-    return torch.cat([sum(each[1:], each[0]) for each in zip(*parts, strict=True)], dim=-1)
+    whole = [torch.cat(part, dim=-1) for part in parts]
+    return whole[0] if len(whole) == 1 else whole[0] + whole[1]
 
 
 def rows_of_pairs(settings: DeBERTa, query_positions: Tensor, key_positions: Tensor) -> tuple[Tensor, Tensor]:

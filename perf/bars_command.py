@@ -20,7 +20,7 @@ from relpos.perf.point import Shape, Variant
 from relpos.perf.rows import latest, read
 from relpos.perf.show import HOLLOW
 from relpos.perf.sweep import Sweep, run, unmeasured
-from relpos.perf.variants import gate
+from relpos.perf.variants import refusals
 
 BARS = Path("perf-bars.jsonl")
 ROUNDS = 15
@@ -59,7 +59,7 @@ def _race(bars: Sequence[Bar], entered: Mapping[str, Variant], how: Options, out
         for shape, labels in of_shapes(bars).items()
     }
     left = {v.label: v for shape, (several, mine) in racing.items() for v in unmeasured(several, shape, start.before, mine)}
-    refused = {label: why for label, variant in left.items() if (why := gate(variant))}
+    refused = refusals(left.values())
     console.show_lines([f"{len(bars)} bars: {len(entered)} variants at {len(racing)} shapes, {how.rounds} rounds"])
     with console.progress_bar() as bar:
         task = bar.add_task("", total=len(racing))

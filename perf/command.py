@@ -23,7 +23,7 @@ from relpos.perf.measuring import Options
 from relpos.perf.point import CONTROL, LIMIT
 from relpos.perf.rows import RowsError, broke, latest, read
 from relpos.perf.sweep import Sweep, run, unmeasured
-from relpos.perf.variants import CERTIFICATES, gate
+from relpos.perf.variants import CERTIFICATES, refusals
 
 KILLS = Path(__file__).resolve().parent.parent / "reports" / "data" / "kills.csv"
 
@@ -90,7 +90,7 @@ def _all(options: argparse.Namespace, sweep: Sweep, how: Options, start: Begun, 
     began = perf_counter()
     variants = asked.settled(known, how)
     left = [v for v in variants if any(unmeasured([v], shape, before, how.at(shape)) for shape in sweep.shapes())]
-    refused = {v.label: why for v in left if (why := gate(v))}
+    refused = refusals(left)
     console.show_lines([show.plan_line(sweep, variants, how)])
     with console.progress_bar() as bar:
         task = bar.add_task("", total=None)

@@ -1,6 +1,8 @@
 """Which variants are measured: those with a certificate of the present judge and definition, or judged on the spot."""
 
 import hashlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,17 @@ def gate(variant: Variant) -> str:
     if path.exists() and _holds(path, variant):
         return ""
     return judged(variant, "smoke")
+
+
+def refusals(variants: Iterable[Variant]) -> dict[str, str]:
+    """Why which of them may not be ranked, by label; two are judged at a time."""
+    asked = {variant.label: variant for variant in variants}
+    pool = ThreadPoolExecutor(2)  # the threads only wait: the judge is a process
+    try:
+        found = dict(zip(asked, pool.map(gate, asked.values()), strict=True))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return {label: why for label, why in found.items() if why}
 
 
 def judged(variant: Variant, profile: str) -> str:

@@ -7,13 +7,14 @@ import pytest
 
 from relpos.conformance.builtins import builtins
 from relpos.conformance.errors import UsageError
+from relpos.perf import variants as judging
 from relpos.perf.bar_table import ENGINES, table, variants
 from relpos.perf.bars import AT, Bar, exponent, faster, held, largest, of_shapes, over_limit, peak
 from relpos.perf.bars_command import bar_lines, run_bars
 from relpos.perf.measuring import Options, measure
 from relpos.perf.point import CONTROL, LIMIT, MODES, Shape, Variant
 from relpos.perf.rows import SIZED, latest, row
-from relpos.perf.variants import built_in
+from relpos.perf.variants import built_in, refusals
 
 BAR = Bar(what="time", labels=("a/one", "a/two"), shape=AT, must=1.2, aim=1.05, statistic=over_limit)
 
@@ -130,3 +131,11 @@ def test_bars_take_no_other_points_and_no_fewer_rounds(options, said):
     with pytest.raises(UsageError) as raised:
         run_bars(argparse.Namespace(**{**plain, "device": "cpu", "rounds": 0, **options}))
     assert str(raised.value) == said
+
+
+def test_a_label_in_brackets_has_the_certificate_of_its_implementation(monkeypatch):
+    monkeypatch.setattr(judging, "judged", lambda variant, profile: "judged")
+    (plain,) = built_in("deberta", ("streamed",))
+    fixed = replace(plain, label="deberta/streamed[v1, 512]", settings=(("max_distance", 512),))
+    elsewhere = replace(plain, label="deberta/mine[512]")
+    assert refusals([plain, fixed, elsewhere]) == {"deberta/mine[512]": "judged"}

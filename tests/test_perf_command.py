@@ -23,7 +23,7 @@ SHORT = (*TWO, "--lengths", "64,128")
 @pytest.fixture(autouse=True)
 def passed(monkeypatch):
     """The gate has tests of its own, and so has the fresh process."""
-    monkeypatch.setattr(command, "gate", lambda variant: "")
+    monkeypatch.setattr(command, "refusals", lambda variants: {})
     monkeypatch.setattr(command, "resident_isolated", lambda shape, variant, options: 0)
     monkeypatch.setattr(command, "pace", lambda options, dtypes, device: Pace(dict.fromkeys(dtypes, 2.0), start_s=3.0))
 
@@ -33,7 +33,7 @@ def measured(tmp_path_factory):
     """Rows of one whole run in processes of their own, with its exit code."""
     out = tmp_path_factory.mktemp("perf") / "rows.jsonl"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "gate", lambda variant: "")
+        patch.setattr(command, "refusals", lambda variants: {})
         patch.setattr(command, "resident_isolated", lambda shape, variant, options: 0)
         code = main(("perf", *SHORT, "--out", str(out), "--benchmark-json", str(out.with_name("benchmark.json"))))
     return code, out
@@ -164,7 +164,7 @@ def test_a_training_step_is_shown_with_tokens_a_second_and_its_peak():
 
 
 def test_nothing_measured_exits_with_six(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "gate", lambda variant: "L1 at the smoke profile")
+    monkeypatch.setattr(command, "refusals", lambda variants: {v.label: "L1 at the smoke profile" for v in variants})
     assert main(("perf", *TWO, "--lengths", "64", "--out", str(tmp_path / "rows.jsonl"))) == 6
     assert "not-certified: alibi/bias, alibi/toeplitz: L1 at the smoke profile" in capsys.readouterr().out.replace("\n", " ")
 
