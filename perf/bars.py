@@ -89,9 +89,9 @@ def peak(bar: Bar, label: str, rows: Rows) -> tuple[float, ...]:
 
 
 def exponent(bar: Bar, label: str, rows: Rows) -> tuple[float, ...]:
-    """Power of the length that peak memory grows with, between both shapes."""
+    """Power of the length that the peak of a first call grows with, between both shapes."""
     assert bar.also is not None
-    small, large = (figure(rows, label, shape, "peak_bytes")["peak_bytes"] for shape in (bar.shape, bar.also))
+    small, large = (figure(rows, label, shape, "first_peak_bytes")["first_peak_bytes"] for shape in (bar.shape, bar.also))
     return (math.log(large / small) / math.log(bar.also.key_length / bar.shape.key_length),)
 
 

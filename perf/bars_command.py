@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -74,22 +75,40 @@ def _only(shape: Shape) -> Sweep:
 
 
 def bar_lines(found: Sequence[Reached]) -> Iterator[str]:
-    """A line per bar: what, where, whose, both statistics, the limit against itself, the marks, and how it ended."""
+    """Under the name of each bar a line per variant and place: both statistics, must and aim, and how it ended.
+
+    Then what the limit makes of itself at each place, and why there are figures missing.
+    """
+    names = list(dict.fromkeys(one.bar.what for one in found))
+    found = sorted(found, key=lambda one: names.index(one.bar.what))
     cells = [_cells(one) for one in found]
-    head = ("bar", "where", "variant", "minima / pairs", "A/A", "must", "aim", "")
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    for line in (head, *cells):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-    yield f"\n{HOLLOW} unstable. A bar is missed where both statistics miss it; A/A: the limit against itself, the same two."
+    widths = [max(map(len, column)) for column in zip(HEAD, *cells, strict=True)]
+    yield "\n" + _line(HEAD, widths)
+    for what, several in groupby(zip(found, cells, strict=True), key=lambda one: one[0].bar.what):
+        yield what
+        yield from (_line(each, widths) for _, each in several)
+    yield f"{HOLLOW} unstable. A bar of time is missed where both miss it: the ratio of minima, and the median of ratios by rounds."
+    floors = {_where(one.bar.shape): "/".join(f"{value:.2f}" for value in one.floor) for one in found if one.floor}
+    yield "the limit against itself, the same two: " + ", ".join(f"{where} {values}" for where, values in floors.items())
     for reason in dict.fromkeys(one.reason for one in found if one.reason):
         yield f"not measured: {reason}"
 
 
+HEAD = ("variant", "where", "ratio", "must/aim", "")
+SHORT = {"float32": "f32", "bfloat16": "bf16", "forward": "", "forward_backward": "training"}
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return ("  " + " ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))).rstrip()
+
+
 def _cells(one: Reached) -> tuple[str, ...]:
-    s, bar = one.bar.shape, one.bar
-    at_least = "≥ " if bar.at_least else ""
-    where = f"{s.mode.replace('_', ' + ')}, {'causal' if s.causal else 'bidirectional'}, {s.dtype}, {s.key_length}"
-    pair, floor = (" / ".join(f"{value:.2f}" for value in values) or "–" for values in (one.values, one.floor))
-    mark = HOLLOW if one.unstable else ""
-    return (bar.what, where, one.label or bar.labels[0], mark + pair, floor, f"{at_least}{bar.must:.2f}", f"{bar.aim:.2f}",
-            one.word)  # fmt: skip
+    bar = one.bar
+    values = (HOLLOW if one.unstable else "") + ("/".join(f"{value:.2f}" for value in one.values) or "–")
+    marks = f"{'≥' if bar.at_least else ''}{bar.must:g}/{bar.aim:g}"
+    return one.label or bar.labels[0], _where(bar.shape), values, marks, one.word
+
+
+def _where(s: Shape) -> str:
+    words = (str(s.key_length), SHORT[s.dtype], SHORT.get(s.mode, s.mode), "causal" if s.causal and s.mode != "decode" else "")
+    return " ".join(word for word in words if word)

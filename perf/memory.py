@@ -39,11 +39,12 @@ class Footprint:
 
 @dataclass(frozen=True)
 class First:
-    """The first call of all: its output, its peak, and what is alive after it besides its output (caches)."""
+    """The first call of all: its output, its peak, what is alive after it besides its output (caches), its largest allocation."""
 
     output: torch.Tensor
     peak_bytes: int | None = None
     retained_bytes: int | None = None
+    largest_bytes: int | None = None
 
 
 def first_call(call: Callable[[], torch.Tensor], *, traced: bool = True) -> First:
@@ -53,7 +54,8 @@ def first_call(call: Callable[[], torch.Tensor], *, traced: bool = True) -> Firs
     held: list[torch.Tensor] = []
     found = measured(lambda: held.append(call()))
     (output,) = held
-    return First(output, found.peak_bytes, max(found.retained_bytes - output.untyped_storage().nbytes(), 0))
+    retained_bytes = max(found.retained_bytes - output.untyped_storage().nbytes(), 0)
+    return First(output, found.peak_bytes, retained_bytes, found.largest_bytes)
 
 
 def footprint(fresh: Callable[[], Callable[[], Any]], shape: Shape, output_bytes: int) -> Footprint:
