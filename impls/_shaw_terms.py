@@ -51,7 +51,7 @@ def by_distance(
     vectors = embedding(r, params["rel_k"].to(dtype)).unsqueeze(0)
     asked, at = q.to(dtype) * scale, {"offset": offset, "causal": causal, "scale": scale}
     if settings.tables == "relative_key":
-        return under_products(asked, vectors, q, k, v, **at)
+        return under_products(q.to(dtype), vectors, q, k, v, **at)
     if settings.tables == "relative_key_query":
         tensors, valued = (asked, vectors, k.to(dtype) * scale, vectors), None
     else:

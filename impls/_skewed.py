@@ -14,6 +14,8 @@ products with that buffer give those of the queries and of the vectors.
 Source: the skewing of Huang et al. (Music Transformer, 2018), without its padding; a view as a mask, see `_streamed.py`.
 """
 
+from math import prod
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -29,15 +31,15 @@ HEADS = 4  # at once: their buffer stays in the cache of a core
 def under_products(
     asked: Tensor, vectors: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, causal: bool, scale: float
 ) -> Tensor:
-    """Attention [B, H, Lq, Dv] whose score has asked_i · vectors(j − i) added, contiguous positions.
+    """Attention [B, H, Lq, Dv] whose score has scale · asked_i · vectors(j − i) added, contiguous positions.
 
     Traced, compiled or exported it forms all scores at once: blocks would fix the lengths.
 
-    asked     [B, H, Lq, E], scaled already
+    asked     [B, H, Lq, E]
     vectors   [H or 1, Lq + Lk − 1, E], of rising distances, key minus query
     """
     if torch.compiler.is_compiling():
-        every = pad(asked @ vectors.transpose(-1, -2), (0, 1))
+        every = pad((asked * scale) @ vectors.transpose(-1, -2), (0, 1))
         at = contiguous(q.shape[2], k.shape[2], offset, q.device)
         return attend(q, k, v, bias=aligned(every, k.shape[2]), visible=visible(*at, None, causal), scale=scale)
     k, v = (shared_heads(x, q.shape[1]).to(q.dtype) for x in (k, v))
@@ -53,8 +55,13 @@ class Products:
 
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         self.asked, self.vectors = tensors
-        self._causal, self._own = plan.causal, self.asked.shape[2] - 1 + plan.offset  # where distance 0 lies
+        self._causal, self._scale, self._own = (
+            plan.causal,
+            plan.scale,
+            self.asked.shape[2] - 1 + plan.offset,
+        )  # where distance 0 lies
         self._buffers: dict[bool, Tensor] = {}
+        self._written: tuple[int, ...] = ()  # what shape the buffer of gradients has
         self._gradients = tuple(torch.zeros_like(t) for t in tensors) if learned else (None, None)
 
     def added(self, block: Block) -> Tensor:
@@ -76,7 +83,7 @@ class Products:
         buffer = self._buffer(block, gradient=True)
         seen(buffer, block.keys).copy_(gradient)
         found = buffer @ self._of_distances(self.vectors, block)
-        to_asked[:, block.heads, block.first : block.last] = found.flip(-2)
+        to_asked[:, block.heads, block.first : block.last] = found.mul_(self._scale).flip(-2)
         of_heads = (buffer.transpose(-1, -2) @ self._turned(block)).sum(0)
         mine = self._of_distances(to_vectors, block)
         mine += of_heads if len(self.vectors) > 1 else of_heads.sum(0, keepdim=True)
@@ -86,7 +93,7 @@ class Products:
         return self._gradients
 
     def _turned(self, block: Block) -> Tensor:
-        return self.asked[:, block.heads, block.first : block.last].flip(-2)
+        return self.asked[:, block.heads, block.first : block.last].flip(-2).mul_(self._scale)
 
     def _of_distances(self, x: Tensor, block: Block) -> Tensor:
         heads = block.heads if len(x) > 1 else slice(None)
@@ -94,12 +101,16 @@ class Products:
 
     def _buffer(self, block: Block, *, gradient: bool) -> Tensor:
         """[B, h, n, W], its numbers left as they are; for gradients, 0 wherever no block of these sizes writes."""
-        shape = (len(self.asked), block.heads.stop - block.heads.start, block.last - block.first, block.width)
-        kept = self._buffers.get(gradient)
-        if kept is None or kept.shape != shape:
-            kept = self.asked.new_zeros(shape) if gradient else self.asked.new_empty(shape)
-            self._buffers[gradient] = kept
-        return kept
+        heads, n, keys = block.heads.stop - block.heads.start, block.last - block.first, self.vectors.shape[1] + 1
+        if gradient not in self._buffers:  # as large as any block needs, once: fresh memory costs more than its numbers
+            most = len(self.asked) * heads * n * (n + keys - self.asked.shape[2] - 1)
+            self._buffers[gradient] = self.asked.new_empty(most)
+        shape = (len(self.asked), heads, n, block.width)
+        found = self._buffers[gradient][: prod(shape)].view(shape)
+        if gradient and self._written != shape:
+            found.zero_()
+            self._written = shape
+        return found
 
 
 def seen(product: Tensor, keys: int) -> Tensor:

@@ -31,7 +31,11 @@ FORWARD, BACKWARD = 256, 128  # queries of a block: few for what is allocated pe
 
 def streamed(plan: Plan, q: Tensor, k: Tensor, v: Tensor, *tensors: Tensor) -> Tensor:
     """Attention [B, H, Lq, Dv]; q [B, H, Lq, D], k [B, H, Lk, D], v [B, H, Lk, Dv], contiguous positions."""
-    return (_Streamed.apply if recorded(q, k, v, *tensors) else _Streamed.forward)(plan, q, k, v, *tensors)[0]
+    if recorded(q, k, v, *tensors):
+        return _Streamed.apply(plan, q, k, v, *tensors)[0]
+    out = q.new_empty((*q.shape[:3], v.shape[-1]))
+    _fill(out, None, plan, q, k, v, tensors)
+    return out
 
 
 class _Streamed(torch.autograd.Function):
@@ -41,12 +45,7 @@ class _Streamed(torch.autograd.Function):
     def forward(plan: Plan, q: Tensor, k: Tensor, v: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
         out = q.new_empty((*q.shape[:3], v.shape[-1]))
         divisors = q.new_empty(q.shape[:3], dtype=working(q.dtype))
-        # A mask that requires a gradient would choose a kernel that forms all scores, even here.
-        tensors = tuple(t.detach() for t in tensors)
-        term = plan.makes(plan.own(tensors), plan, learned=False)
-        values = plan.valued((q, tensors[-1]), plan, learned=False) if plan.valued else None
-        with torch.autocast(q.device.type, enabled=False):  # it would round the term to 16 bits
-            _fill(out, divisors, term, values, plan, q, k, v)
+        _fill(out, divisors, plan, q, k, v, tensors)
         return out, divisors
 
     @staticmethod
@@ -95,19 +94,40 @@ class _Streamed(torch.autograd.Function):
 
 
 def _fill(
-    out: Tensor, divisors: Tensor, term: Term, values: Values | None, plan: Plan, q: Tensor, k: Tensor, v: Tensor
+    out: Tensor, divisors: Tensor | None, plan: Plan, q: Tensor, k: Tensor, v: Tensor, tensors: tuple[Tensor, ...]
 ) -> None:
-    """The forward call, block by block."""
+    """The forward call, block by block; what a block needed is gone before the next one begins."""
+    # A mask that requires a gradient would choose a kernel that forms all scores, even here.
+    tensors = tuple(t.detach() for t in tensors)
+    term = plan.makes(plan.own(tensors), plan, learned=False)
+    values = plan.valued((q, tensors[-1]), plan, learned=False) if plan.valued else None
+    with torch.autocast(q.device.type, enabled=False):  # it would round the term to 16 bits
+        _fill_blocks(out, divisors, term, values, plan, q, k, v)
+
+
+def _fill_blocks(
+    out: Tensor, divisors: Tensor | None, term: Term, values: Values | None, plan: Plan, q: Tensor, k: Tensor, v: Tensor
+) -> None:
     for b in plan.blocks(q, k, term.queries_at_once or FORWARD, term.heads_at_once):
-        at = (slice(None), b.heads, slice(b.first, b.last))
-        seen = (slice(None), b.heads, slice(b.keys))
-        turned, ranges = q[at].flip(-2), term.ranges(b)
-        parts = _parts(ranges, turned, k[seen], v[seen], plan.scale)
-        found, shares, divisor = _merged(parts)
-        if values is not None:
-            found = found + _of_values(values, b, ranges, shares, turned.to(divisor.dtype) * plan.scale, k[seen])
-        out[at] = found.flip(-2)
-        divisors[at] = divisor.flip(-1)
+        found, divisor = _of_block(b, term, values, plan, q, k, v)
+        # Row by row back in order: a flip would be one more copy of the block.
+        turned = torch.arange(b.last - 1, b.first - 1, -1, device=q.device)
+        out[:, b.heads].index_copy_(2, turned, found.to(out.dtype))
+        if divisors is not None:
+            divisors[:, b.heads].index_copy_(2, turned, divisor)
+        del found, divisor
+
+
+def _of_block(
+    b: Block, term: Term, values: Values | None, plan: Plan, q: Tensor, k: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Attention of a block's queries, the last one first, and the logarithms of their divisors."""
+    seen = (slice(None), b.heads, slice(b.keys))
+    turned, ranges = q[:, b.heads, b.first : b.last].flip(-2), term.ranges(b)
+    found, shares, divisor = _merged(_parts(ranges, turned, k[seen], v[seen], plan.scale))
+    if values is not None:
+        found = found + _of_values(values, b, ranges, shares, turned.to(divisor.dtype) * plan.scale, k[seen])
+    return found, divisor
 
 
 def _parts(ranges: list[Range], q: Tensor, k: Tensor, v: Tensor, scale: float) -> list[tuple[Tensor, Tensor]]:

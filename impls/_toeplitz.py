@@ -14,10 +14,11 @@ t[d] is the sum of a diagonal, had from columns of a buffer in which row r is wr
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from relpos.impls._attention import fused, shared_heads
 from relpos.impls._blocks import Block, Plan, Range
-from relpos.impls._streamed import streamed
+from relpos.impls._streamed import FORWARD, streamed
 
 
 def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, causal: bool, scale: float) -> Tensor:
@@ -25,18 +26,20 @@ def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, 
 
     Traced, compiled or exported it is one call over all queries: blocks would fix the lengths.
     """
-    if causal:
-        far = torch.arange(1 - q.shape[2] - offset, k.shape[2] - offset, device=q.device)
-        values = values.masked_fill(far > 0, -torch.inf)
     if torch.compiler.is_compiling():
+        if causal:
+            far = torch.arange(1 - q.shape[2] - offset, k.shape[2] - offset, device=q.device)
+            values = values.masked_fill(far > 0, -torch.inf)
         seen = values.unfold(-1, k.shape[2], 1).unsqueeze(0)  # [1, H, Lq, Lk] with strides (·, ·, 1, 1)
         return fused(q.flip(-2), k, v, mask=seen, scale=scale).flip(-2)
+    if causal:  # no block sees more distances after the query than it has queries
+        values = pad(values[..., : max(q.shape[2] + offset, 0)], (0, FORWARD + max(-offset, 0)), value=-torch.inf)
     k, v = (shared_heads(x, q.shape[1]).to(q.dtype) for x in (k, v))
     plan = Plan(makes=Line, offset=offset, causal=causal, scale=scale)
     return streamed(plan, q, k, v, values.expand(q.shape[1], -1))
 
 
-WIDE = 2048  # queries of a block that sees all keys: a view costs nothing, so that few blocks are best
+WIDE = 1024  # queries of a block that sees all keys: few for what is allocated per block, many for the kernel
 
 
 class Line:
@@ -45,7 +48,7 @@ class Line:
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         (self.values,) = tensors
         self.queries_at_once = None if plan.causal else WIDE  # causal blocks are small, to end at their last key
-        self.heads_at_once = 4 if learned else len(self.values)
+        self.heads_at_once = 4 if learned or plan.causal else len(self.values)
         self._gradient = torch.zeros_like(self.values) if learned else None
         self._buffer: Tensor | None = None
 

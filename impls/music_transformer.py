@@ -128,7 +128,7 @@ def streamed(
     far = torch.arange(1 - query_length - offset, key_length - offset, device=q.device)
     vectors = _vectors(params, rows(settings, far), dtype)["rel_k"]
     vectors = vectors if vectors.ndim == 3 else vectors.unsqueeze(0)
-    return under_products(q.to(dtype) * scale, vectors, q, k, v, offset=offset, causal=causal, scale=scale)
+    return under_products(q.to(dtype), vectors, q, k, v, offset=offset, causal=causal, scale=scale)
 
 
 @implements(

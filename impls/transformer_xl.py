@@ -119,7 +119,7 @@ def streamed(
     few = settings.variant != "learned" and q.shape[2] <= q.shape[3] and not torch.compiler.is_compiling()
     asked = by_wave(params, q) if few else asks(settings, params, q)
     of_distances = waves(settings, δ, dtype).unsqueeze(0) if few else vectors(settings, params, δ, dtype)
-    return under_products(asked * scale, of_distances, content(params, q), k, v, offset=offset, causal=causal, scale=scale)
+    return under_products(asked, of_distances, content(params, q), k, v, offset=offset, causal=causal, scale=scale)
 
 
 @implements(

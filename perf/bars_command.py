@@ -87,7 +87,7 @@ def bar_lines(found: Sequence[Reached]) -> Iterator[str]:
     for what, several in groupby(zip(found, cells, strict=True), key=lambda one: one[0].bar.what):
         yield what
         yield from (_line(each, widths) for _, each in several)
-    yield f"{HOLLOW} unstable. A bar of time is missed where both miss it: the ratio of minima, and the median of ratios by rounds."
+    yield f"{HOLLOW} unstable. A bar of time is missed where the ratio of minima and the median by rounds both miss it."
     floors = {_where(one.bar.shape): "/".join(f"{value:.2f}" for value in one.floor) for one in found if one.floor}
     yield "the limit against itself, the same two: " + ", ".join(f"{where} {values}" for where, values in floors.items())
     for reason in dict.fromkeys(one.reason for one in found if one.reason):

@@ -39,7 +39,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class First:
-    """The first call of all: its output, its peak, what is alive after it besides its output (caches), its largest allocation."""
+    """The first call of all: output, peak, what is alive after it besides the output (caches), and the largest allocation."""
 
     output: torch.Tensor
     peak_bytes: int | None = None

@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from relpos.conformance.memory import measured
-from relpos.impls import _operators, _streamed, _toeplitz, music_transformer, transformer_xl
+from relpos.impls import _operators, _streamed, _toeplitz, alibi, music_transformer, transformer_xl
 from relpos.impls._attention import attend, contiguous, relative, visible
 from relpos.impls._blocks import Plan
 from relpos.impls._ranged import Ranged
 from relpos.impls._skewed import under_products
 from relpos.impls._streamed import streamed
 from relpos.impls._toeplitz import under_line
+from relpos.spec.alibi import ALiBi
 from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.transformer_xl import TransformerXL
 
@@ -46,7 +48,7 @@ def products(size, batch, causal):
     q, k, v = drawn(batch, 4, Lq, 6), drawn(batch, 4, Lk, 6), drawn(batch, 4, Lk, 6)
     asked, vectors = drawn(batch, 4, Lq, 3), drawn(1 if causal else 4, Lq + Lk - 1, 3)
     term = torch.einsum("bhid,hijd->bhij", asked, vectors.expand(4, -1, -1)[:, diagonals(*size)])
-    want = dense(term, q, k, v, offset, causal)
+    want = dense(SCALE * term, q, k, v, offset, causal)
     return under_products(asked, vectors, q, k, v, offset=offset, causal=causal, scale=SCALE), want, (q, k, v, asked, vectors)
 
 
@@ -174,3 +176,30 @@ def test_what_an_engine_leaves_out_is_refused_by_name(streamed_by, settings, say
     x = torch.zeros(1, 1, 3, 2)
     with pytest.raises(NotImplementedError, match=f"{streamed_by.__name__.split('.')[-1]}: .*{says}.*attention_aligned"):
         streamed_by.streamed(settings, {}, x, x, x, 3, 3, 0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("scheme", "most"), [("alibi", (2.0, 1.0)), ("music_transformer", (5.0, 5.0))])
+def test_a_call_takes_little_more_memory_than_attention_itself(scheme, most, causal):
+    """Memory is counted, not sampled: the bars of perf hold here as well."""
+    L, H, D = 4096, 8, 64
+    q, k, v = (torch.randn(1, H, L, D) for _ in range(3))
+    limit = measured(lambda: scaled_dot_product_attention(q, k, v, is_causal=causal)).peak_bytes
+    if scheme == "alibi":
+        found = measured(lambda: alibi.toeplitz(ALiBi(num_heads=H), q, k, v, L, L, 0, causal=causal))
+    else:
+        settings = MusicTransformer(num_heads=H, head_dim=D, max_distance=L)
+        params = {name: torch.zeros(shape) for name, shape in settings.parameters().items()}
+        found = measured(lambda: music_transformer.streamed(settings, params, q, k, v, L, L, 0, causal=causal))
+    assert found.peak_bytes <= most[causal] * limit
+
+
+@pytest.mark.parametrize("offset", [-9, -1, 0, 7])
+def test_a_causal_line_is_right_wherever_the_queries_begin(monkeypatch, offset):
+    monkeypatch.setattr(_streamed, "FORWARD", 2)
+    q, k, v, t = drawn(1, 4, 6, 6), drawn(1, 4, 5, 6), drawn(1, 4, 5, 6), drawn(4, 10)
+    seen = visible(*contiguous(6, 5, offset, q.device), None, causal=True)
+    want = attend(q, k, v, bias=t[:, diagonals(6, 5, offset)], visible=seen, scale=SCALE)
+    got = under_line(t, q, k, v, offset=offset, causal=True, scale=SCALE)
+    heard = seen.any(-1).expand(1, 4, -1)  # a query before all keys hears nothing
+    assert torch.allclose(got[heard], want[heard])

@@ -70,7 +70,8 @@ def test_how_much_faster_is_the_time_of_the_other_over_ours():
 
 def test_memory_is_held_against_the_limit_the_length_and_all_scores():
     long = AT.but(key_length=4 * AT.key_length)
-    found = rows(one={"peak_bytes": 100, "first_peak_bytes": 100, "largest_bytes": 8 * 4096 * 4096 * 4 // 8}, limit={"peak_bytes": 50},
+    one = {"peak_bytes": 100, "first_peak_bytes": 100, "largest_bytes": 8 * 4096 * 4096 * 4 // 8}
+    found = rows(one=one, limit={"peak_bytes": 50},
                  one_={"shape": long, "first_peak_bytes": 1600, "status": SIZED})  # fmt: skip
     bars = [replace(BAR, statistic=peak), replace(BAR, statistic=exponent, also=long), replace(BAR, statistic=largest)]
     assert [one.values for one in held(bars, found)] == [(2.0,), (2.0,), (1.0,)]
