@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from relpos.impls._attention import default_scale, fused, group_size, working
 from relpos.impls._toeplitz import under_line
@@ -37,7 +38,10 @@ def stepped(
 
 
 class Past:
-    """A function of distances, its numbers on −n + 1 … 0 kept; `compute(distances, dtype)` has the distances at `dim`."""
+    """A function of distances, its numbers on −n + 1 … 0 kept; `compute(distances, dtype)` has them at `dim`, −1 or −2.
+
+    Of a prompt some keys lie ahead of some queries, which nobody sees: there it is 0.
+    """
 
     def __init__(self, compute: Callable[[Tensor, torch.dtype], Tensor], *, dim: int = -1) -> None:
         self._compute, self._dim = compute, dim
@@ -45,14 +49,13 @@ class Past:
         self._held = torch.empty(0, 0)
 
     def __call__(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        if last > 1:  # a prompt: some of its keys lie ahead of its queries
-            return self._compute(torch.arange(first, last, device=device), dtype)
         if self._for != (dtype, device) or self._held.shape[self._dim] < 1 - first:
             # Built normal even under inference_mode: a later step may be taken outside of it.
             with torch.inference_mode(False), torch.no_grad():
                 self._held = self._compute(torch.arange(2 * first - 1, 1, device=device), dtype)
             self._for = (dtype, device)
-        return self._held.narrow(self._dim, self._held.shape[self._dim] + first - 1, 1 - first)
+        found = self._held.narrow(self._dim, self._held.shape[self._dim] + first - 1, 1 - first)
+        return found if last == 1 else pad(found, (*(0, 0) * (-self._dim - 1), 0, last - 1))
 
 
 def _one(q: Tensor, k: Tensor, v: Tensor, line: Tensor | None, scale: float | None) -> Tensor:

@@ -208,13 +208,14 @@ class Decoder:
 
     def _attended(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         settings, params, offset, dtype = self.settings, self.params, start - self._first, working(q.dtype)
-        if q.shape[-2] > 1 and not settings.hides:
-            return streamed(settings, params, q, k, v, q.shape[-2], k.shape[-2], offset, causal=True)
         queries, keys = (torch.arange(first, self._length, device=q.device) for first in (start, self._first))
-        if q.shape[-2] > 1:
+        if q.shape[-2] > 1 and settings.hides:
             return _aligned(settings, params, q, k, v, _seen(settings, queries, keys, None, causal=True), offset, None)
-        added = asks(settings, params, q) @ self._past(-offset, 1, dtype, q.device).transpose(-1, -2) * default_scale(q, None)
-        near = sees(settings, queries, keys)
+        asked, scale = asks(settings, params, q), default_scale(q, None)
+        found = self._past(1 - k.shape[-2], q.shape[-2], dtype, q.device)
+        if q.shape[-2] > 1:
+            return under_products(asked, found, content(params, q), k, v, offset=offset, causal=True, scale=scale)
+        added, near = asked @ found.transpose(-1, -2) * scale, sees(settings, queries, keys)
         return fused(content(params, q), k, v, mask=added if near is None else added.masked_fill(~near, -torch.inf))
 
 

@@ -178,6 +178,16 @@ def test_what_an_engine_leaves_out_is_refused_by_name(streamed_by, settings, say
         streamed_by.streamed(settings, {}, x, x, x, 3, 3, 0)
 
 
+@pytest.fixture
+def two_threads():
+    """Each has a buffer of its own in the fused kernel."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("scheme", "most"), [("alibi", (2.0, 1.0)), ("music_transformer", (5.0, 5.0))])
 def test_a_call_takes_little_more_memory_than_attention_itself(scheme, most, causal):

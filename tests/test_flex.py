@@ -1,5 +1,7 @@
 """flex_attention under a line of biases: where it has no backward it says so, and what it compiles is what it interprets."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -35,6 +37,14 @@ def test_gradients_on_a_cpu_are_refused_by_name(scheme, learned):
         call("flex")
     with torch.no_grad():
         assert torch.allclose(call("flex"), call("toeplitz"), atol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_without_a_compiler_it_is_interpreted(monkeypatch, causal):
+    monkeypatch.setattr(_flex, "COMPILER", replace(_flex.COMPILER, used=False))
+    monkeypatch.setattr(_flex, "compiled", lambda *given, **more: pytest.fail("it was compiled"))
+    call = given(alibi, _flex.BLOCK)
+    assert torch.allclose(call("flex", causal=causal), call("toeplitz", causal=causal), atol=1e-5)
 
 
 @pytest.mark.exhaustive

@@ -43,7 +43,11 @@ def test_a_past_is_computed_seldom():
     assert len(asked) < 10
 
 
-def test_a_prompt_after_a_step_reads_distances_to_keys_ahead():
-    past = Past(lambda far, dtype: far.to(dtype))
-    past(-3, 1, torch.float32, torch.device("cpu"))
-    assert past(-3, 3, torch.float32, torch.device("cpu")).tolist() == [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0]
+@pytest.mark.parametrize("dim", [-1, -2])
+def test_a_prompt_keeps_what_the_next_step_reads(dim):
+    asked = []
+    past = Past(lambda far, dtype: asked.append(1) or far.to(dtype).unsqueeze(-1 if dim == -2 else 0), dim=dim)
+    found = past(-3, 3, torch.float32, torch.device("cpu"))  # keys ahead of a query are hidden from it
+    assert found.flatten().tolist() == [-3.0, -2.0, -1.0, 0.0, 0.0, 0.0]
+    assert past(-4, 1, torch.float32, torch.device("cpu")).flatten().tolist() == [-4.0, -3.0, -2.0, -1.0, 0.0]
+    assert len(asked) == 1
