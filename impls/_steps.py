@@ -8,6 +8,7 @@ keys are asked together, as so many queries of one head, so that no key is copie
 Toeplitz engine, which forms no matrix either.
 
 Cost over attention's own Lk·D per head and step: Lk additions, and a view.
+Source: keys and values kept, heads that share them asked together, as in Shazeer (Fast Transformer Decoding, 2019).
 """
 
 from collections.abc import Callable

@@ -10,6 +10,7 @@
 
 Cost: one addition per score, 1/(4·D) of attention's own; H·(Lq + Lk) numbers. A learned line trains through it: the gradient of
 t[d] is the sum of a diagonal, had from columns of a buffer in which row r is written r places further to the right.
+Source: a Toeplitz matrix is its diagonals seen with strides (1, 1), which PyTorch's fused kernel takes as a mask.
 """
 
 import torch
