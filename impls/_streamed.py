@@ -8,10 +8,10 @@ order then is a view of them, and no matrix of all pairs is ever allocated, forw
                                     row 1                t1 t2 t3 t4
                                     row 2 (first query)  t2 t3 t4 t5
 
-Cost over attention without positions: a block of queries turned and turned back, O(Lq·D), and what the term costs. Causal blocks end at
-their last key, so half of the work is not done. Backward: of fixed numbers the fused backward with the same view; of learned
-ones one recomputation of the block's weights, five products in place of the fused kernel's five, and the diagonals' sums.
-The fused kernel takes a mask of any strides, which is where the idea comes from; its backward is a private operator, and
+Cost over attention without positions: a block of queries turned and turned back, O(Lq·D), and what the term costs. Causal
+blocks end at their last key, so half of the work is not done. Backward: of fixed numbers the fused backward with the same view;
+of learned ones one recomputation of the block's weights, five products in place of the fused kernel's five, and the diagonals'
+sums. The fused kernel takes a mask of any strides, which is where the idea comes from; its backward is a private operator, and
 where that is not to be had the recomputation does its work (`_operators.py`).
 """
 

@@ -208,15 +208,15 @@ class Decoder:
 
     def _attended(self, q: Tensor, k: Tensor, v: Tensor, start: int) -> Tensor:
         settings, params, offset, dtype = self.settings, self.params, start - self._first, working(q.dtype)
-        queries, keys = (torch.arange(first, self._length, device=q.device) for first in (start, self._first))
         if q.shape[-2] > 1 and settings.hides:
+            queries, keys = (torch.arange(first, self._length, device=q.device) for first in (start, self._first))
             return _aligned(settings, params, q, k, v, _seen(settings, queries, keys, None, causal=True), offset, None)
         asked, scale = asks(settings, params, q), default_scale(q, None)
         found = self._past(1 - k.shape[-2], q.shape[-2], dtype, q.device)
         if q.shape[-2] > 1:
             return under_products(asked, found, content(params, q), k, v, offset=offset, causal=True, scale=scale)
-        added, near = asked @ found.transpose(-1, -2) * scale, sees(settings, queries, keys)
-        return fused(content(params, q), k, v, mask=added if near is None else added.masked_fill(~near, -torch.inf))
+        # What a query does not see has been dropped before it.
+        return fused(content(params, q), k, v, mask=asked @ found.transpose(-1, -2) * scale)
 
 
 def _oldest(settings: TransformerXL, position: int) -> int:

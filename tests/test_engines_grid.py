@@ -5,6 +5,7 @@ from math import prod
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from relpos.conformance.memory import measured
 from relpos.impls import _loops, _streamed, _turning, beit, swin
@@ -153,7 +154,7 @@ def test_where_no_loop_is_made_the_passes_do_it(monkeypatch, how):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit")
-@pytest.mark.parametrize("mode", ["vmap", "jvp", "grad of vmap"])
+@pytest.mark.parametrize("mode", ["vmap", "jvp", "dual level", "grad of vmap"])
 def test_what_goes_without_bookkeeping_is_seen_by_transforms(mode):
     settings, x, t = Plain(8, None, 100.0), torch.randn(4, 3, 8), torch.randn(4, 3, 8)
     turns = torch.polar(torch.ones(3, 4), torch.randn(3, 4))
@@ -167,6 +168,9 @@ def test_what_goes_without_bookkeeping_is_seen_by_transforms(mode):
     elif mode == "jvp":  # not silently without its tangent
         with pytest.raises((RuntimeError, NotImplementedError), match="jvp function"), torch.no_grad():
             torch.func.jvp(call, (x,), (t,))
+    elif mode == "dual level":
+        with pytest.raises(NotImplementedError, match="jvp function"), torch.no_grad(), forward_ad.dual_level():
+            call(forward_ad.make_dual(x, t))
     else:
         found = torch.func.grad(lambda x: (torch.vmap(call)(x) * t).sum())(x)
         assert torch.allclose(found, turned(settings, t, turns.real, -turns.imag), atol=1e-6)

@@ -4,12 +4,14 @@ import pytest
 import torch
 
 from relpos.conformance.memory import measured
-from relpos.impls import alibi, clipped, rope, t5
+from relpos.impls import alibi, clipped, deberta, rope, t5, transformer_xl
 from relpos.impls._steps import Past
 from relpos.spec.alibi import ALiBi
 from relpos.spec.clipped import Clipped
+from relpos.spec.deberta import DeBERTa
 from relpos.spec.rope import RoPE
 from relpos.spec.t5 import T5
+from relpos.spec.transformer_xl import TransformerXL
 
 LENGTH = 512
 
@@ -51,3 +53,41 @@ def test_a_prompt_keeps_what_the_next_step_reads(dim):
     assert found.flatten().tolist() == [-3.0, -2.0, -1.0, 0.0, 0.0, 0.0]
     assert past(-4, 1, torch.float32, torch.device("cpu")).flatten().tolist() == [-4.0, -3.0, -2.0, -1.0, 0.0]
     assert len(asked) == 1
+
+
+DEBERTAS = [
+    {"max_distance": 3}, {"max_distance": 3, "terms": "c2p"}, {"max_distance": 3, "terms": "p2c", "indices": "paper"},
+    {"max_distance": 12, "num_buckets": 4, "version": "v2"}, {"max_distance": 3, "share_att_key": True}, {"max_distance": 40},
+    {"max_distance": 6, "num_buckets": 4, "version": "v2", "clamp": True},
+]  # fmt: skip
+XLS = [
+    {}, {"variant": "learned", "max_distance": 4}, {"variant": "xlnet", "clamp_len": 5}, {"variant": "bidirectional"},
+    {"memory_length": 4, "same_length": True}, {"memory_length": 3, "segment_length": 4}, {"memory_length": 3},
+    {"clamp_len": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chunks", [(1,) * 17, (5, 1, 1, 7, 1, 2)], ids=["one by one", "mixed"])
+@pytest.mark.parametrize(
+    ("module", "made"),
+    [*((deberta, DeBERTa(num_heads=4, head_dim=6, **more)) for more in DEBERTAS),
+     *((transformer_xl, TransformerXL(num_heads=4, head_dim=6, **more)) for more in XLS)], ids=str,
+)  # fmt: skip
+def test_a_step_of_a_content_term_is_the_last_row_of_all(module, made, chunks):
+    torch.manual_seed(0)
+    params = {name: torch.randn(shape, dtype=torch.float64) for name, shape in made.parameters().items()}
+    q, k, v = (torch.randn(2, h, 17, 6, dtype=torch.float64) for h in (4, 2, 2))
+    at = torch.arange(17)
+    want = module.attention(made, params, q, k, v, at, at, causal=True)
+    decoder = module.Decoder(made, params)
+    steps = [decoder.step(*tokens) for tokens in zip(*(x.split(chunks, 2) for x in (q, k, v)), strict=True)]
+    assert torch.allclose(torch.cat(steps, 2), want, atol=1e-12)
+
+
+def test_a_step_of_deberta_forms_no_products_with_all_rows_for_every_key():
+    made, L = DeBERTa(num_heads=4, head_dim=8, max_distance=256), LENGTH
+    decoder = deberta.Decoder(made, {name: torch.randn(shape) for name, shape in made.parameters().items()})
+    tokens = [torch.randn(1, 4, L, 8) for _ in "qkv"]
+    decoder.step(*tokens)
+    decoder.step(*(x[:, :, :1] for x in tokens))
+    assert measured(lambda: decoder.step(*(x[:, :, :1] for x in tokens))).peak_bytes < 4 * L * 512 * 4 / 8
