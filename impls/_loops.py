@@ -5,7 +5,8 @@
                                  out = [ round(a·sin + b·cos) | round(a·cos − b·sin) ], to the nearest, ties to even
 
 A loop over pairs that lie apart is not made of vector instructions; over int32 it is. Other dtypes and small x take the passes
-of `_turning.py`. Compiling takes seconds, once for a layout and width, and once more when lengths differ.
+of `_turning.py`. Compiling takes seconds, many on a slow machine, for each layout, width, dtype and stride, and once more when
+lengths differ.
 Cost over a copy of x: the table's L·r numbers. Source: the formula; bfloat16 is the upper half of a float32 (IEEE 754).
 """
 

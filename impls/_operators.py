@@ -89,6 +89,7 @@ def recorded(*tensors: Tensor) -> bool:
 def flash(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """Attention [B, H, n, Dv] and the logarithms of its divisors [B, H, n]; no gradient flows."""
     if FLASH.used and q.device.type == "cpu" and q.shape[-1] == v.shape[-1]:
+        q, k, v = (_columns_together(x) for x in (q, k, v))
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, False, attn_mask=mask, scale=scale)
     with torch.autocast(q.device.type, enabled=False):
         out = scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype) if q.device.type != "cpu" else mask, scale=scale)
@@ -96,9 +97,15 @@ def flash(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> tuple[
     return out, ((q.to(wide) * scale) @ k.to(wide).transpose(-1, -2) + mask).logsumexp(-1)
 
 
+def _columns_together(x: Tensor) -> Tensor:
+    """The operator itself reads the columns of a row one after another, whatever their stride."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
 def flash_backward(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, divisor: Tensor, mask: Tensor, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v of `flash`."""
     backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    gradient, q, k, v, out = (_columns_together(x) for x in (gradient, q, k, v, out))
     return backward(gradient, q, k, v, out, divisor, 0.0, False, attn_mask=mask, scale=scale)

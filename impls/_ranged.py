@@ -77,7 +77,11 @@ class Ranged:
 
     def at(self, block: Block, distance: int) -> Tensor:
         """The vector of one distance, [h or 1, 1, E]."""
-        return _heads(self.vectors, block)[:, self._own + distance, None]
+        return _heads(self.vectors, block)[:, self._place(distance), None]
+
+    def _place(self, distance: int) -> int:
+        """Where the vector of a far range lies; where no pair is so near, at the end of the line, which has the same one."""
+        return min(max(self._own + distance, 0), self.vectors.shape[1] - 1)
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         """Of its tensors."""
@@ -102,7 +106,7 @@ class Ranged:
             return self.asked.new_zeros(()).expand(
                 len(self.asked), block.heads.stop - block.heads.start, n, keys.stop - keys.start
             )
-        found = (self.told[:, block.heads, keys] * _heads(self.back, block)[:, self._own + d, None]).sum(-1)
+        found = (self.told[:, block.heads, keys] * _heads(self.back, block)[:, self._place(d), None]).sum(-1)
         return found.unsqueeze(-2).expand(-1, -1, n, -1)
 
     def _near(self, block: Block, a: int, b: int) -> Tensor:
@@ -148,7 +152,7 @@ class Ranged:
         _add(self._gradients[3], block, here, buffer.transpose(-1, -2) @ self.told[:, block.heads, tile])
 
     def _collect_far(self, block: Block, keys: slice, d: int, gradient: Tensor) -> None:
-        at = slice(self._own + d, self._own + d + 1)
+        at = slice(self._place(d), self._place(d) + 1)
         of_queries = gradient.sum(-1, keepdim=True)
         self._into_queries(block, of_queries * _heads(self.vectors, block)[:, at])
         _add(self._gradients[1], block, at, (of_queries * self._turned(block)).sum(-2, keepdim=True))

@@ -20,7 +20,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from relpos.impls._attention import working
 from relpos.impls._blocks import Block, Plan, Range, Term, Values
@@ -57,40 +56,71 @@ class _Streamed(torch.autograd.Function):
         ctx.save_for_backward(*tensors, out, divisors)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, v, *tensors, out, divisors = ctx.saved_tensors
         learned = any(ctx.needs_input_grad[4:])
-        term = ctx.plan.makes(ctx.plan.own(tuple(tensors)), ctx.plan, learned=learned)
-        values = None
-        if ctx.plan.valued:  # what is asked is the gradient of the output, of which nothing is hidden
-            asked = gradient.to(working(q.dtype))
-            values = ctx.plan.valued((asked, tensors[-1]), replace(ctx.plan, causal=False), learned=learned)
-        fixed = FLASH.used and not learned and values is None and q.shape[-1] == v.shape[-1] and q.device.type == "cpu"
-        dtype = q.dtype if fixed else working(q.dtype)
-        back = _Back(*(torch.zeros(x.shape, dtype=working(x.dtype), device=x.device) for x in (q, k, v)))
-        size = (term.queries_at_once or FORWARD) if fixed else BACKWARD
-        for b in ctx.plan.blocks(q, k, size, term.heads_at_once):
-            at = (slice(None), b.heads, slice(b.first, b.last))
-            mine = [x[at].flip(-2).to(dtype) for x in (gradient, q, out)]
-            theirs = [x[:, b.heads, : b.keys].to(dtype) for x in (k, v)]
-            if fixed:
-                _fused(back, term, b, mine, theirs, divisors[at].flip(-1), ctx.plan.scale)
-            else:
-                _again(back, (term, values, learned), b, mine, theirs, divisors[at].flip(-1), ctx.plan.scale)
-        grads = (x.to(y.dtype) for x, y in zip((back.q, back.k, back.v), (q, k, v), strict=True))
-        of_values = () if values is None else values.gradients()[1:]
-        return None, *grads, *((*term.gradients(), *of_values) if learned else (None,) * len(tensors))
+        found = _Backward.apply(ctx.plan, learned, gradient, *ctx.saved_tensors)
+        return None, *found, *(None for _ in ctx.needs_input_grad[len(found) + 1 :])
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, plan: Plan, *tensors: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         """One sample after another: a mapped call is right, not fast."""
-        each = [
-            _Streamed.apply(plan, *(t if d is None else t.select(d, n) for t, d in zip(tensors, in_dims[1:], strict=True)))
-            for n in range(info.batch_size)
-        ]
+        each = [_Streamed.apply(plan, *_sample(tensors, in_dims[1:], n)) for n in range(info.batch_size)]
         out, divisors = (torch.stack(parts) for parts in zip(*each, strict=True))
         return (out, divisors), (0, 0)
+
+
+class _Backward(torch.autograd.Function):
+    """Gradients of q, k, v and, if learned, of the tensors; a function of its own, so that transforms see one call."""
+
+    @staticmethod
+    def forward(plan: Plan, learned: bool, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+        with torch.autocast(gradient.device.type, enabled=False):
+            return _gradients(plan, learned, gradient, *saved)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        """Nothing is kept."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise NotImplementedError(
+            "blocks of attention are differentiated once: for gradients of gradients use the variant `attention` of the scheme."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, plan: Plan, learned: bool, *tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple]:
+        """One sample after another."""
+        each = [_Backward.apply(plan, learned, *_sample(tensors, in_dims[2:], n)) for n in range(info.batch_size)]
+        found = tuple(torch.stack(parts) for parts in zip(*each, strict=True))
+        return found, (0,) * len(found)
+
+
+def _sample(tensors: tuple[Tensor, ...], in_dims: tuple, n: int) -> list[Tensor]:
+    return [t if d is None else t.select(d, n) for t, d in zip(tensors, in_dims, strict=True)]
+
+
+def _gradients(plan: Plan, learned: bool, gradient: Tensor, *saved: Tensor) -> tuple[Tensor, ...]:
+    q, k, v, *tensors, out, divisors = saved
+    term = plan.makes(plan.own(tuple(tensors)), plan, learned=learned)
+    values = None
+    if plan.valued:  # what is asked is the gradient of the output, of which nothing is hidden
+        asked = gradient.to(working(q.dtype))
+        values = plan.valued((asked, tensors[-1]), replace(plan, causal=False), learned=learned)
+    fixed = FLASH.used and not learned and values is None and q.shape[-1] == v.shape[-1] and q.device.type == "cpu"
+    dtype = q.dtype if fixed else working(q.dtype)
+    back = _Back(*(torch.zeros(x.shape, dtype=working(x.dtype), device=x.device) for x in (q, k, v)))
+    size = (term.queries_at_once or FORWARD) if fixed else BACKWARD
+    for b in plan.blocks(q, k, size, term.heads_at_once):
+        at = (slice(None), b.heads, slice(b.first, b.last))
+        mine = [x[at].flip(-2).to(dtype) for x in (gradient, q, out)]
+        theirs = [x[:, b.heads, : b.keys].to(dtype) for x in (k, v)]
+        if fixed:
+            _fused(back, term, b, mine, theirs, divisors[at].flip(-1), plan.scale)
+        else:
+            _again(back, (term, values, learned), b, mine, theirs, divisors[at].flip(-1), plan.scale)
+    grads = (x.to(y.dtype) for x, y in zip((back.q, back.k, back.v), (q, k, v), strict=True))
+    of_values = () if values is None else values.gradients()[1:]
+    return *grads, *((*term.gradients(), *of_values) if learned else ())
 
 
 def _fill(
