@@ -120,7 +120,8 @@ def _gradients(plan: Plan, learned: bool, gradient: Tensor, *saved: Tensor) -> t
             _again(back, (term, values, learned), b, mine, theirs, divisors[at].flip(-1), plan.scale)
     grads = (x.to(y.dtype) for x, y in zip((back.q, back.k, back.v), (q, k, v), strict=True))
     of_values = () if values is None else values.gradients()[1:]
-    return *grads, *((*term.gradients(), *of_values) if learned else ())
+    of_tensors: Any = (*term.gradients(), *of_values) if learned else ()
+    return *grads, *of_tensors
 
 
 def _fill(
