@@ -76,6 +76,7 @@ LAID = {
     "one further on": lambda x: torch.cat((x.new_zeros(1), x.flatten()))[1:].view(x.shape),
     "heads last": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
     "every other": lambda x: torch.stack((x, x), -1).flatten(-2)[..., ::2],
+    "columns outermost": lambda x: x.permute(3, 0, 1, 2).contiguous().permute(1, 2, 3, 0),
 }
 
 
