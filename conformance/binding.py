@@ -13,10 +13,13 @@ from relpos.conformance.precision import as_array, bfloat16, torch_dtype
 from relpos.impls.card import Card
 from relpos.spec.positions import Grid, Positions, in_one_context
 
-# The same numbers at other places in memory, [B, H, L, D] or [B, L, H, D].
+# The same numbers at other places in memory, [B, H, L, D] or [B, L, H, D]; kernels may decline columns that lie apart.
+COLUMNS_APART = ("column-major", "every-other-column")
 STORAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "transposed": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
     "sliced": lambda x: torch.cat([x, x + 1], dim=-1)[..., : x.shape[-1]],
+    "column-major": lambda x: x.mT.contiguous().mT,
+    "every-other-column": lambda x: torch.stack([x, x + 1], dim=-1)[..., 0],
     "expanded": lambda x: _expanded(x),
 }
 

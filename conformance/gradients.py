@@ -10,6 +10,7 @@ and M follows term by term: |G| counts (7 + M_ij + g_ij + Σ_k w_ik (M_ik + g_ik
 one of every product.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,14 @@ from relpos.spec.attention import logits
 # than 2⁻⁴⁰ of it.
 STEP = 2.0**40
 
+# How a cotangent lies in memory: a sum sends one number to all places, a transposed layer or a matrix its own order.
+ARRIVALS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": torch.Tensor.contiguous,
+    "expanded": lambda g: g.flatten()[:1].view((1,) * g.ndim).expand_as(g) if (g == g.flatten()[0]).all() else g,
+    "transposed": lambda g: g.transpose(-2, -3).contiguous().transpose(-2, -3) if g.ndim > 2 else g,
+    "column-major": lambda g: g.mT.contiguous().mT,
+}
+
 
 def float_names(subject: Subject, given: Inputs) -> tuple[str, ...]:
     """Float inputs that the implementation is given or owns, for these settings."""
@@ -52,7 +61,8 @@ def backward(
 ) -> dict[str, np.ndarray | None]:
     """Gradients of Σ result · cotangent for the wanted inputs, in our layout; None where none arrives."""
     raw, leaves = watched(instance, given, wanted)
-    pairs = [(raw[n], torch.from_numpy(g).to(raw[n])) for n, g in cotangents.items() if raw[n].requires_grad]
+    lies = ARRIVALS[given.plan.extra.get("arrives", "contiguous")]
+    pairs = [(raw[n], lies(torch.from_numpy(g).to(raw[n]))) for n, g in cotangents.items() if raw[n].requires_grad]
     if pairs:
         try:
             torch.autograd.backward([r for r, _ in pairs], [g for _, g in pairs])

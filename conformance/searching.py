@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, configuration, given, seed
 from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
+from relpos.conformance.binding import COLUMNS_APART
 from relpos.conformance.deviations import Deviation, size_of
 from relpos.conformance.errors import AdapterError, Raised, Refused
 from relpos.conformance.judge import LawFailure
@@ -44,7 +45,7 @@ def attempt(law: Law, subject: Subject, plan: Plan, count: Count, work: Callable
     if count.journal is not None:
         count.journal(law, plan)
     try:
-        largest = law.check(subject, plan) if work is None else work()
+        largest = _checked(law, subject, plan) if work is None else work()
     except Refused as refusal:
         count.refused += 1
         count.refusal = str(refusal)
@@ -55,6 +56,15 @@ def attempt(law: Law, subject: Subject, plan: Plan, count: Count, work: Callable
         return _excused(failure, law, subject, count)
     count.largest = max(count.largest, largest)
     return min(largest, 1e9)
+
+
+def _checked(law: Law, subject: Subject, plan: Plan) -> float:
+    try:
+        return law.check(subject, plan)
+    except Raised as error:
+        if (storage := plan.extra.get("storage")) in COLUMNS_APART:
+            raise Refused(f"it declines {storage} tensors: {error}") from error
+        raise
 
 
 def _excused(failure: LawFailure, law: Law, subject: Subject, count: Count) -> float:

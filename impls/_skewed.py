@@ -55,11 +55,8 @@ class Products:
 
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         self.asked, self.vectors = tensors
-        self._causal, self._scale, self._own = (
-            plan.causal,
-            plan.scale,
-            self.asked.shape[2] - 1 + plan.offset,
-        )  # where distance 0 lies
+        self._causal, self._scale = plan.causal, plan.scale
+        self._own = self.asked.shape[2] - 1 + plan.offset  # where distance 0 lies
         self._buffers: dict[bool, Tensor] = {}
         self._written: tuple[int, ...] = ()  # what shape the buffer of gradients has
         self._gradients = tuple(torch.zeros_like(t) for t in tensors) if learned else (None, None)

@@ -107,6 +107,14 @@ def strides_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k.as_strided(k.shape, assumed if room >= k.numel() else k.stride())).softmax(-1) @ v
 
 
+def columns_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Strides are asked for, but columns are read as if they lay side by side."""
+    B, H, Lk, D = k.shape
+    ends = 1 + sum((n - 1) * s for n, s in zip((B, H, Lk), k.stride()[:3], strict=True)) + D - 1
+    room = k.untyped_storage().nbytes() // k.element_size() - k.storage_offset()
+    return _score(q, k.as_strided(k.shape, (*k.stride()[:3], 1)) if ends <= room else k).softmax(-1) @ v
+
+
 def strides_assumed_ragged(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """As above, but only where a mask comes with keys shared by stride 0, and one key lies over the last whole tile."""
     if k.stride(1) == 0 and k.shape[1] > 1 and k.shape[2] % TILE == 1 and not mask.all():
@@ -190,6 +198,7 @@ FAULTS = (
     Planted("late-keys-untrained", "no gradient for keys beyond the first tiles", "L20", late_keys_untrained),
     Planted("late-queries-untrained", "no gradient for queries beyond the first tiles", "L20", late_queries_untrained),
     Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed),
+    Planted("columns-assumed", "columns of keys read as if they lay side by side", "L25", columns_assumed),
     Planted("strides-assumed-ragged", "keys of stride 0 read as contiguous, with a mask and one key over", "L25",
         strides_assumed_ragged, cases=("B140",), claims=LAST),
     Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled),

@@ -77,6 +77,32 @@ class _AddsUp(_Weighted):
         return of_score, total
 
 
+def _read(g: Tensor, stride: tuple[int, ...]) -> Tensor:
+    """What a kernel finds that takes the memory of g to have these strides; beyond its end there is nothing."""
+    room = g.untyped_storage().nbytes() // g.element_size() - g.storage_offset()
+    ends = 1 + sum((n - 1) * s for n, s in zip(g.shape, stride, strict=True))
+    found = g.new_zeros(max(ends, room))
+    found[:room] = g.as_strided((room,), (1,))
+    return found.as_strided(g.shape, stride)
+
+
+class _RowsAssumed(_Weighted):
+    """A gradient whose columns lie side by side is taken to be contiguous."""
+
+    @staticmethod
+    def backward(ctx, g: Tensor):
+        g = _read(g, torch.empty(g.shape).stride()) if g.stride(-1) == 1 else g
+        return _Weighted.backward(ctx, g)
+
+
+class _ColumnsAssumed(_Weighted):
+    """Strides of the gradient are asked for, but for the last."""
+
+    @staticmethod
+    def backward(ctx, g: Tensor):
+        return _Weighted.backward(ctx, _read(g, (*g.stride()[:-1], 1)))
+
+
 class _IntoLeaf(torch.autograd.Function):
     """v, whose gradient is written where the leaf keeps it and not handed on."""
 
@@ -171,6 +197,8 @@ PLANTED = (
     Planted("saves-too-little", "nothing saved for the weights where values are frozen", "L20", _by(_SavesTooLittle),
         ("B133",)),
     Planted("adds-up", "gradients added to those of an earlier pass", "L20", _by(_AddsUp)),
+    Planted("arrival-rows-assumed", "a gradient that arrives read as contiguous", "L20", _by(_RowsAssumed)),
+    Planted("arrival-columns-assumed", "columns of a gradient that arrives read side by side", "L20", _by(_ColumnsAssumed)),
     Planted("into-leaf", "a gradient written to the leaf and not handed on", "L20", into_leaf),
     Planted("one-subset", "no gradient of keys where queries and values learn", "L20", one_subset, ("B133",)),
     Planted("gradient-lost-compiled", "another gradient, once compiled", "L24", gradient_lost_compiled, ("B132",)),

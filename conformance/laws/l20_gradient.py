@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import definition, prepared, silenced, undeclared, weighed
+from relpos.conformance.binding import STORAGES
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import Expected
-from relpos.conformance.gradients import backward, float_names, prescribed
+from relpos.conformance.gradients import ARRIVALS, backward, float_names, prescribed
 from relpos.conformance.judge import LawFailure, compare, demand
 from relpos.conformance.laws.base import Law
 from relpos.conformance.placing import within_reach
@@ -40,7 +41,7 @@ def check(subject: Subject, plan: Plan) -> float:
     wanted = tuple(n for bit, n in enumerate(names) if plan.extra["subset"] >> bit & 1) or names
     generator = np.random.default_rng(plan.seed + 1)
     shapes = {name: want.value.shape for name, want in definition(subject, given).items()}
-    cotangents = {name: rounded(generator.standard_normal(shape), plan.dtype) for name, shape in shapes.items()}
+    cotangents = {name: rounded(_drawn(generator, shape, plan), plan.dtype) for name, shape in shapes.items()}
     cotangents = silenced(cotangents, undeclared(subject, given))
     cotangents = {name: weighed(subject, given, name, value) for name, value in cotangents.items()}
     instance, largest = Instance(subject, given), 0.0
@@ -55,10 +56,16 @@ def check(subject: Subject, plan: Plan) -> float:
     return largest
 
 
+def _drawn(generator: np.random.Generator, shape: tuple[int, ...], plan: Plan) -> np.ndarray:
+    return np.ones(shape) if plan.extra.get("arrives") == "expanded" else generator.standard_normal(shape)
+
+
 def _beside(wanted: tuple[str, ...], names: tuple[str, ...], plan: Plan) -> str:
     frozen = [f"`{_spoken(n)}`" for n in names if n not in wanted]
     beside = f" while {', '.join(frozen)} {'is' if len(frozen) == 1 else 'are'} frozen" if frozen else ""
-    return beside + (" where inputs come from a layer below" if plan.extra.get("computed") else "")
+    beside += " where inputs come from a layer below" if plan.extra.get("computed") else ""
+    beside += f" where tensors are {plan.extra['storage']}" if "storage" in plan.extra else ""
+    return beside + (f" where the gradient that arrives is {plan.extra['arrives']}" if "arrives" in plan.extra else "")
 
 
 def _one(got: np.ndarray | None, want: Expected, name: str, beside: str, plan: Plan) -> float:
@@ -112,7 +119,14 @@ def _pinned(subject: Subject) -> list[Plan]:
         # Packed documents: tokens at one position share a row.
         again = {n: tuple(p // 2 for p in getattr(plan, n)) for n in ("query_positions", "key_positions")}
         found.append(plan.but(**again, extra={"subset": 0}))
-    return found + _over_a_tile(subject)
+    return found + _laid(subject, plan) + _over_a_tile(subject)
+
+
+def _laid(subject: Subject, plan: Plan) -> list[Plan]:
+    """Gradients arrive as the next layer leaves them, and inputs are views."""
+    arrive = [{"arrives": kind} for kind in ARRIVALS if kind != "contiguous"]
+    stored = [{"storage": kind} for kind in STORAGES if kind != "expanded"] if {"q", "k", "x"} & subject.asks else []
+    return [plan.but(extra={"subset": 0, **told}) for told in (*arrive, *stored)]
 
 
 def _over_a_tile(subject: Subject) -> list[Plan]:

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import answer, definition, prepared, silenced, undeclared
+from relpos.conformance.binding import STORAGES
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare, compare_within, demand
 from relpos.conformance.laws.base import Law
@@ -24,7 +25,6 @@ STEPS = (127, 1, 1, 8)  # of a decoder: single tokens beside the edge of a tile,
 WHOLE = 65  # longest that the definition is evaluated at in full
 SWEPT = 160  # every length up to it is walked through, on a few rows: tiles need not be powers of two
 EDGES = (32, 64, 128, 1024)  # of the usual tiles
-STORAGES = ("transposed", "sliced", "expanded")
 ROWS = {"bias": -2, "logits": -2, "output": -2, "rotated query": -2, "rotated key": -2, "embedding": -2, "embedded": -2}
 
 
