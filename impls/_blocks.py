@@ -1,7 +1,7 @@
 """What the engines say to one another: blocks of queries, ranges of keys, and terms that know their numbers by distance."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -23,6 +23,12 @@ class Block:
         """Distances that occur."""
         return self.last - self.first + self.keys - 1
 
+    def tiles(self, size: int | None) -> Iterator[tuple[slice, "Block"]]:
+        """Ranges of at most `size` keys, and the block as if it had these keys alone; None: all at once."""
+        for t in range(0, self.keys, size or self.keys):
+            seen = slice(t, min(t + (size or self.keys), self.keys))
+            yield seen, replace(self, keys=seen.stop - t, s=self.s + t)
+
 
 class Range(NamedTuple):
     """Some keys; what is added to their scores, [1 or B, h, n, m]; and what each query adds to all of these alike, [B, h, n].
@@ -42,6 +48,11 @@ class Term(Protocol):
     @property
     def heads_at_once(self) -> int:
         """Heads of a block."""
+        ...
+
+    @property
+    def again(self) -> tuple[int, int | None]:
+        """Queries and keys of a tile whose weights are computed once more; None: of all keys."""
         ...
 
     @property

@@ -58,6 +58,7 @@ class Panels:
     """A table of offsets as a term; the first `special` tokens have numbers of their own."""
 
     queries_at_once = None
+    again = 128, None
 
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         self.offsets, self.special = tensors

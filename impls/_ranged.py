@@ -33,6 +33,7 @@ class Ranged:
 
     heads_at_once = 4
     queries_at_once = None
+    again = 128, None
 
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         self.asked, self.vectors, *rest = tensors

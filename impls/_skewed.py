@@ -26,6 +26,7 @@ from relpos.impls._skew import aligned
 from relpos.impls._streamed import streamed
 
 HEADS = 4  # at once: their buffer stays in the cache of a core
+AGAIN = 1, 512, 1024  # heads, queries and keys of a tile that is computed once more
 
 
 def under_products(
@@ -50,11 +51,12 @@ def under_products(
 class Products:
     """Products of queries with a vector per distance as a term."""
 
-    heads_at_once = HEADS
     queries_at_once = None
+    again = AGAIN[1:]
 
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         self.asked, self.vectors = tensors
+        self.heads_at_once = AGAIN[0] if learned else HEADS
         self._causal, self._scale = plan.causal, plan.scale
         self._own = self.asked.shape[2] - 1 + plan.offset  # where distance 0 lies
         self._buffers: dict[bool, Tensor] = {}
@@ -66,7 +68,7 @@ class Products:
         product = self._buffer(block, gradient=False)
         torch.matmul(self._turned(block), self._of_distances(self.vectors, block).transpose(-1, -2), out=product)
         if self._causal:
-            product[..., self._own - block.s + 1 :] = -torch.inf
+            product[..., max(self._own - block.s + 1, 0) :] = -torch.inf
         return seen(product, block.keys)
 
     def ranges(self, block: Block) -> list[Range]:
@@ -80,7 +82,7 @@ class Products:
         buffer = self._buffer(block, gradient=True)
         seen(buffer, block.keys).copy_(gradient)
         found = buffer @ self._of_distances(self.vectors, block)
-        to_asked[:, block.heads, block.first : block.last] = found.mul_(self._scale).flip(-2)
+        to_asked[:, block.heads, block.first : block.last] += found.mul_(self._scale).flip(-2)
         of_heads = (buffer.transpose(-1, -2) @ self._turned(block)).sum(0)
         mine = self._of_distances(to_vectors, block)
         mine += of_heads if len(self.vectors) > 1 else of_heads.sum(0, keepdim=True)

@@ -25,7 +25,7 @@ from relpos.impls._attention import working
 from relpos.impls._blocks import Block, Plan, Range, Term, Values
 from relpos.impls._operators import FLASH, flash, flash_backward, recorded
 
-FORWARD, BACKWARD = 256, 128  # queries of a block: few for what is allocated per block, many for the kernel
+FORWARD = 256  # queries of a block: few for what is allocated per block, many for the kernel
 
 
 def streamed(plan: Plan, q: Tensor, k: Tensor, v: Tensor, *tensors: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ def _gradients(plan: Plan, learned: bool, gradient: Tensor, *saved: Tensor) -> t
     fixed = FLASH.used and not learned and values is None and q.shape[-1] == v.shape[-1] and q.device.type == "cpu"
     dtype = q.dtype if fixed else working(q.dtype)
     back = _Back(*(torch.zeros(x.shape, dtype=working(x.dtype), device=x.device) for x in (q, k, v)))
-    size = (term.queries_at_once or FORWARD) if fixed else BACKWARD
+    size = (term.queries_at_once or FORWARD) if fixed else term.again[0]
     for b in plan.blocks(q, k, size, term.heads_at_once):
         at = (slice(None), b.heads, slice(b.first, b.last))
         mine = [x[at].flip(-2).to(dtype) for x in (gradient, q, out)]
@@ -215,18 +215,20 @@ def _again(
 ) -> None:
     """The weights of a block once more, and with them every gradient."""
     (gradient, q, out), (k, v), (term, values, learned) = mine, theirs, terms
-    q = q * scale
-    score = (q @ k.transpose(-1, -2)).add_(term.added(b))
+    q, of_q, mean = q * scale, torch.zeros_like(q), (gradient * out).sum(-1, keepdim=True)
     # A row that sees nothing has no divisor, and weights of 0.
-    weights = score.sub_(divisor.masked_fill(divisor.isinf(), 0.0).unsqueeze(-1)).exp_()
-    back.v[:, b.heads, : b.keys] += weights.transpose(-1, -2) @ gradient
-    moved = gradient @ v.transpose(-1, -2)
-    if values is not None:
-        moved.add_(values.added(b))
-    if values is not None and learned:
-        values.collect(b, weights)
-    moved = moved.sub_((gradient * out).sum(-1, keepdim=True)).mul_(weights)
-    back.q[:, b.heads, b.first : b.last] = (moved @ k).mul_(scale).flip(-2)
-    back.k[:, b.heads, : b.keys] += moved.transpose(-1, -2) @ q
-    if learned:
-        term.collect(b, moved)
+    divisor = divisor.masked_fill(divisor.isinf(), 0.0).unsqueeze(-1)
+    for keys, tile in b.tiles(term.again[1]):
+        weights = (q @ k[:, :, keys].transpose(-1, -2)).add_(term.added(tile)).sub_(divisor).exp_()
+        back.v[:, b.heads, keys] += weights.transpose(-1, -2) @ gradient
+        moved = gradient @ v[:, :, keys].transpose(-1, -2)
+        if values is not None:
+            moved.add_(values.added(tile))
+        if values is not None and learned:
+            values.collect(tile, weights)
+        moved = moved.sub_(mean).mul_(weights)
+        of_q += moved @ k[:, :, keys]
+        back.k[:, b.heads, keys] += moved.transpose(-1, -2) @ q
+        if learned:
+            term.collect(tile, moved)
+    back.q[:, b.heads, b.first : b.last] = of_q.mul_(scale).flip(-2)

@@ -34,12 +34,14 @@ def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, 
         seen = values.unfold(-1, k.shape[2], 1).unsqueeze(0)  # [1, H, Lq, Lk] with strides (·, ·, 1, 1)
         return fused(q.flip(-2), k, v, mask=seen, scale=scale).flip(-2)
     if causal:  # no block sees more distances after the query than it has queries
-        values = pad(values[..., : max(q.shape[2] + offset, 0)], (0, FORWARD + max(-offset, 0)), value=-torch.inf)
+        hidden = max(FORWARD, AGAIN[1]) + max(-offset, 0)
+        values = pad(values[..., : max(q.shape[2] + offset, 0)], (0, hidden), value=-torch.inf)
     k, v = (shared_heads(x, q.shape[1]).to(q.dtype) for x in (k, v))
     plan = Plan(makes=Line, offset=offset, causal=causal, scale=scale)
     return streamed(plan, q, k, v, values.expand(q.shape[1], -1))
 
 
+AGAIN = 2, 512, 512  # heads, queries and keys of a tile that is computed once more: what it takes stays in a cache
 WIDE = 1024  # queries of a block that sees all keys: few for what is allocated per block, many for the kernel
 
 
@@ -49,7 +51,8 @@ class Line:
     def __init__(self, tensors: tuple[Tensor, ...], plan: Plan, *, learned: bool) -> None:
         (self.values,) = tensors
         self.queries_at_once = None if plan.causal else WIDE  # causal blocks are small, to end at their last key
-        self.heads_at_once = 4 if learned or plan.causal else len(self.values)
+        self.heads_at_once = AGAIN[0] if learned else 4 if plan.causal else len(self.values)
+        self.again = AGAIN[1:]
         self._gradient = torch.zeros_like(self.values) if learned else None
         self._buffer: Tensor | None = None
 
@@ -65,9 +68,9 @@ class Line:
         """Sums along diagonals: row r goes r columns to the right, and then columns are summed."""
         assert self._gradient is not None
         h, n, m = gradient.shape[1:]
-        whole = n + self.values.shape[1]  # as wide as the widest block: what lies beside a block stays 0
-        if self._buffer is None or self._buffer.shape[:2] != (h, n):
-            self._buffer = gradient.new_zeros(h, n, whole)
+        whole = n + m
+        if self._buffer is None or self._buffer.shape != (h, n, whole):
+            self._buffer = gradient.new_zeros(h, n, whole)  # what lies beside the rows stays 0
         shifted = self._buffer.as_strided((h, n, m), (n * whole, whole + 1, 1))
         torch.sum(gradient, 0, out=shifted) if len(gradient) > 1 else shifted.copy_(gradient[0])
         self._gradient[block.heads, block.s : block.s + block.width] += self._buffer[..., : block.width].sum(-2)

@@ -11,7 +11,7 @@ from relpos.impls import _operators, _streamed, _toeplitz, alibi, music_transfor
 from relpos.impls._attention import attend, contiguous, relative, visible
 from relpos.impls._blocks import Plan
 from relpos.impls._ranged import Ranged
-from relpos.impls._skewed import under_products
+from relpos.impls._skewed import Products, under_products
 from relpos.impls._streamed import streamed
 from relpos.impls._toeplitz import under_line
 from relpos.spec.alibi import ALiBi
@@ -98,7 +98,9 @@ def same(got, want, inputs):
 def blocks(request, monkeypatch):
     if request.param == "blocks of 2":
         monkeypatch.setattr(_streamed, "FORWARD", 2)
-        monkeypatch.setattr(_streamed, "BACKWARD", 2)
+        monkeypatch.setattr(_toeplitz, "AGAIN", (2, 2, 3))
+        monkeypatch.setattr(Products, "again", (2, 3))
+        monkeypatch.setattr(Ranged, "again", (2, None))
         monkeypatch.setattr(_toeplitz, "WIDE", 2)
 
 

@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 from relpos.conformance.memory import measured
 from relpos.impls import _loops, _streamed, _turning, beit, swin
 from relpos.impls._attention import attend
+from relpos.impls._panels import Panels
 from relpos.impls._rotation import Plain, turned
 from relpos.impls._turning import turned_in_a_loop, turned_once
 from relpos.impls._windows import grid
@@ -39,7 +40,7 @@ def attention(scheme, window, sign, batch):
 @pytest.mark.parametrize("scheme", [swin, beit], ids=["swin", "beit"])
 def test_panels_are_the_formula_and_so_are_their_gradients(monkeypatch, scheme, window, size):
     monkeypatch.setattr(_streamed, "FORWARD", size)
-    monkeypatch.setattr(_streamed, "BACKWARD", size)
+    monkeypatch.setattr(Panels, "again", (size, None))
     torch.manual_seed(len(window) + size)
     for sign in ("query_minus_key", "key_minus_query"):
         got, want, inputs = attention(scheme, window, sign, 2)
