@@ -125,7 +125,7 @@ def held(bars: Iterable[Bar], rows: Rows) -> Iterator[Reached]:
             yield Reached(bar=bar, reason="; ".join(reasons))
             continue
         values, label = (max if bar.at_least else min)(found)
-        stands = figure(rows, label, bar.shape, "peak_bytes")
+        stands = figure(rows, label, bar.shape, "status")
         yield Reached(
             bar=bar, label=label, values=values, floor=_floor(bar, rows), unstable=len(values) > 1 and stands["status"] != OK
         )
@@ -138,6 +138,12 @@ def _floor(bar: Bar, rows: Rows) -> tuple[float, ...]:
         return over_limit(bar, CONTROL, rows)
     except Missing:  # the control has failed: the bar has its figure all the same
         return ()
+
+
+def sized(bars: Iterable[Bar]) -> set[Shape]:
+    """Shapes at which memory is asked for."""
+    asking = [bar for bar in bars if bar.statistic in (peak, exponent, largest)]
+    return {shape for bar in asking for shape in (bar.shape, bar.also) if shape is not None}
 
 
 def of_shapes(bars: Iterable[Bar]) -> dict[Shape, tuple[str, ...]]:

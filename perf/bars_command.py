@@ -13,7 +13,7 @@ from relpos.conformance.errors import UsageError
 from relpos.perf import compare
 from relpos.perf.arguments import OUT
 from relpos.perf.bar_table import table, variants
-from relpos.perf.bars import Bar, Reached, held, of_shapes
+from relpos.perf.bars import Bar, Reached, held, of_shapes, sized
 from relpos.perf.begun import Begun, begun
 from relpos.perf.measuring import Options
 from relpos.perf.peers import peers
@@ -54,9 +54,9 @@ def run_bars(options: argparse.Namespace) -> int:
 
 def _race(bars: Sequence[Bar], entered: Mapping[str, Variant], how: Options, out: Path, start: Begun) -> None:
     """Measure what the file does not hold yet, the short shapes first."""
-    timed = {bar.shape for bar in bars}
+    timed, large = {bar.shape for bar in bars}, sized(bars)
     racing = {
-        shape: ([entered[name] for name in labels if name in entered], how if shape in timed else replace(how, time=False))
+        shape: ([entered[name] for name in labels if name in entered], replace(how, time=shape in timed, memory=shape in large))
         for shape, labels in of_shapes(bars).items()
     }
     left = {v.label: v for shape, (several, mine) in racing.items() for v in unmeasured(several, shape, start.before, mine)}

@@ -9,7 +9,7 @@ from relpos.conformance.builtins import builtins
 from relpos.conformance.errors import UsageError
 from relpos.perf import variants as judging
 from relpos.perf.bar_table import ENGINES, table, variants
-from relpos.perf.bars import AT, Bar, exponent, faster, held, largest, of_shapes, over_limit, peak
+from relpos.perf.bars import AT, Bar, exponent, faster, held, largest, of_shapes, over_limit, peak, sized
 from relpos.perf.bars_command import bar_lines, run_bars
 from relpos.perf.measuring import Options, measure
 from relpos.perf.point import CONTROL, LIMIT, MODES, Shape, Variant
@@ -95,6 +95,14 @@ def test_every_variant_of_an_engine_has_a_bar_of_memory():
 def test_what_is_held_against_another_races_with_it():
     bar = replace(BAR, statistic=faster, against="a/other", also=AT.but(key_length=16384))
     assert of_shapes([BAR, bar]) == {AT: ("a/one", "a/two", "a/other"), bar.also: ("a/one", "a/two", "a/other")}
+
+
+def test_memory_is_measured_where_a_bar_asks_for_it():
+    long, short = AT.but(key_length=4 * AT.key_length), AT.but(key_length=AT.key_length // 2)
+    bars = [BAR, replace(BAR, shape=short), replace(BAR, statistic=exponent, also=long)]
+    assert sized(bars) == {AT, long}
+    without = {"shape": short, "ratio_of_minima": 1.1, "median_of_ratios": 1.1}
+    assert [one.values for one in held([replace(BAR, shape=short)], rows(one=without))] == [(1.1, 1.1)]
 
 
 def test_memory_alone_is_measured_without_rounds():
