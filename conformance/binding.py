@@ -15,6 +15,7 @@ from relpos.spec.positions import Grid, Positions, in_one_context
 
 # The same numbers at other places in memory, [B, H, L, D] or [B, L, H, D]; kernels may decline columns that lie apart.
 COLUMNS_APART = ("column-major", "every-other-column")
+ALONE = tuple({"storage": "column-major", "only": name} for name in ("q", "k", "v"))  # who asks it of one forgets another
 STORAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "transposed": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
     "sliced": lambda x: torch.cat([x, x + 1], dim=-1)[..., : x.shape[-1]],
@@ -102,8 +103,8 @@ class Provider:
         """A leaf of the working dtype, made once per name."""
         if name not in self.leaves:
             plain = self._float(array)
-            stored = self.inputs.plan.extra.get("storage")
-            if stored and plain.ndim == 4 and self._torch():
+            stored, only = (self.inputs.plan.extra.get(key) for key in ("storage", "only"))
+            if stored and only in (None, name) and plain.ndim == 4 and self._torch():
                 plain = STORAGES[stored](plain)
             plain = self.hand(name, plain)
             self.leaves[name] = plain.requires_grad_(name in self.wanted) if self._torch() else plain

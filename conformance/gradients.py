@@ -39,6 +39,7 @@ STEP = 2.0**40
 ARRIVALS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "contiguous": torch.Tensor.contiguous,
     "expanded": lambda g: g.flatten()[:1].view((1,) * g.ndim).expand_as(g) if (g == g.flatten()[0]).all() else g,
+    "expanded over columns": lambda g: g[..., :1].expand_as(g) if (g == g[..., :1]).all() else g,
     "transposed": lambda g: g.transpose(-2, -3).contiguous().transpose(-2, -3) if g.ndim > 2 else g,
     "column-major": lambda g: g.mT.contiguous().mT,
 }

@@ -17,7 +17,8 @@ from relpos.conformance.smaller_laid import laid_out_by, less
 from relpos.conformance.subject import Subject
 
 # Extras beside which numbers of queries and keys are free, and those beside which both must stay equal.
-APART = {"shift", "axis", "subset", "second", "computed", "option", "value", "mode", "end", "way", "heads", "storage"}
+APART = {"shift", "axis", "subset", "second", "computed", "option", "value", "mode", "end", "way", "heads"}
+APART |= {"storage", "only", "arrives"}
 EQUAL = {"pad", "side", "ranks", "order", "longer"}
 FREE_PATHS = {"variants", "causal", "rows"}  # ways of asking the same that take any lengths
 COUNTS = {"pad": 1, "ranks": 2, "longer": 1}  # of tokens, ranks, tokens, and how few there may be

@@ -113,17 +113,22 @@ class Plan:
         return tensors[:-1] if self.valued else tensors
 
     def blocks(self, q: Tensor, k: Tensor, size: int, heads_at_once: int) -> Iterator[Block]:
-        """All queries, block by block, the first ones first: what a causal block sees only grows."""
+        """All queries that see a key, block by block, the first ones first: what a causal block sees only grows."""
         H, Lq, Lk = q.shape[1], q.shape[2], k.shape[2]
-        for first, last in self._spans(Lq, size):
-            keys = max(min(Lk, last + self.offset), 1) if self.causal else Lk
+        for first, last in self._spans(self.blind(Lq, Lk), Lq, size):
+            keys = min(Lk, last + self.offset) if self.causal else Lk
             for h in range(0, H, heads_at_once):
                 yield Block(first, last, keys, slice(h, min(h + heads_at_once, H)), Lq - last)
 
-    def _spans(self, queries: int, size: int) -> Iterator[tuple[int, int]]:
+    def blind(self, query_length: int, key_length: int) -> int:
+        """Queries at the front that see no key: no block holds them."""
+        before = max(-self.offset, 0) if self.causal else 0
+        return min(before, query_length) if key_length else query_length
+
+    def _spans(self, blind: int, queries: int, size: int) -> Iterator[tuple[int, int]]:
         row = prod(self.window[1:])
         size = max(size // max(row, 1), 1) * row
         if self.special:
             yield 0, self.special
-        for first in range(self.special, queries, size):
+        for first in range(max(self.special, blind), queries, size):
             yield first, min(first + size, queries)

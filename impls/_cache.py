@@ -13,22 +13,48 @@ class KVCache:
     No gradient flows through it: a later step writes into the buffer an earlier one has read.
     """
 
-    def __init__(self) -> None:
-        self.length = 0
+    def __init__(self, scheme: str) -> None:
+        self.scheme, self.length = scheme, 0
         self._keys: Tensor | None = None
         self._values: Tensor | None = None
 
-    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Take in k, v [B, Hkv, n, D]; all keys and values so far, as views."""
+    def append(self, k: Tensor, v: Tensor, q: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Take in k, v [B, Hkv, n, D]; all keys and values so far, as views.
+
+        ValueError: shapes of k, v and of what asks, q, do not fit each other or earlier steps; then nothing is taken in.
+        """
+        self.check(k, v, k if q is None else q)
         n, start = k.shape[-2], self.length
-        self.length = stop = start + n
+        stop = start + n
         if self._keys is None or self._values is None or stop > self._keys.shape[-2]:
             # A buffer born under inference_mode could not be written outside of it.
             with torch.inference_mode(False), torch.no_grad():
                 self._keys, self._values = (_grown(*pair, start, stop) for pair in ((self._keys, k), (self._values, v)))
         self._keys.narrow(-2, start, n).copy_(k.detach())
         self._values.narrow(-2, start, n).copy_(v.detach())
+        self.length = stop
         return self._keys.narrow(-2, 0, stop), self._values.narrow(-2, 0, stop)
+
+    def check(self, k: Tensor, v: Tensor, q: Tensor, held: tuple[Tensor, Tensor] | None = None) -> None:
+        """ValueError where a step does not fit itself, or the keys and values that are held, here or elsewhere."""
+        keys, values = (self._keys, self._values) if held is None else held
+        for name, x in (("q", q), ("k", k), ("v", v)):
+            if x.ndim != 4 or not x.is_floating_point():
+                raise self._wrong(name, "be a floating tensor [batch, heads, tokens, dim]", f"{x.dtype} {list(x.shape)}")
+        B, H, n, D = k.shape
+        if v.shape[:3] != k.shape[:3]:
+            raise self._wrong("v", f"have batch, heads and tokens of `k`, {[B, H, n]}", str(list(v.shape)))
+        if (q.shape[0], q.shape[2], q.shape[3]) != (B, n, D) or q.shape[1] % max(H, 1):
+            raise self._wrong("q", f"be [{B}, a multiple of {H} heads, {n}, {D}], as `k` is {[B, H, n, D]}", str(list(q.shape)))
+        if keys is None and not n:
+            raise self._wrong("k", "hold at least one token in a first step", "none")
+        for name, there, x in (("k", keys, k), ("v", values, v)):
+            if there is not None and (there.shape[:2] != x.shape[:2] or there.shape[3] != x.shape[3]):
+                was = [*there.shape[:2], n, there.shape[3]]
+                raise self._wrong(name, f"be {was}, as in earlier steps", f"{list(x.shape)}; begin a new decoder for others")
+
+    def _wrong(self, name: str, required: str, came: str) -> ValueError:
+        return ValueError(f"{self.scheme}: `{name}` of a step must {required}; got {came}.")
 
 
 def _grown(buffer: Tensor | None, x: Tensor, start: int, stop: int) -> Tensor:

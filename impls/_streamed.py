@@ -139,6 +139,10 @@ def _fill(
 def _fill_blocks(
     out: Tensor, divisors: Tensor | None, term: Term, values: Values | None, plan: Plan, q: Tensor, k: Tensor, v: Tensor
 ) -> None:
+    blind = plan.blind(q.shape[2], k.shape[2])
+    out[:, :, :blind] = 0.0
+    if divisors is not None:
+        divisors[:, :, :blind] = -torch.inf
     for b in plan.blocks(q, k, term.queries_at_once or FORWARD, term.heads_at_once):
         found, divisor = _of_block(b, term, values, plan, q, k, v)
         # Row by row back in order: a flip would be one more copy of the block.

@@ -34,8 +34,7 @@ def under_line(values: Tensor, q: Tensor, k: Tensor, v: Tensor, *, offset: int, 
         seen = values.unfold(-1, k.shape[2], 1).unsqueeze(0)  # [1, H, Lq, Lk] with strides (·, ·, 1, 1)
         return fused(q.flip(-2), k, v, mask=seen, scale=scale).flip(-2)
     if causal:  # no block sees more distances after the query than it has queries
-        hidden = max(FORWARD, AGAIN[1]) + max(-offset, 0)
-        values = pad(values[..., : max(q.shape[2] + offset, 0)], (0, hidden), value=-torch.inf)
+        values = pad(values[..., : max(q.shape[2] + offset, 0)], (0, max(FORWARD, AGAIN[1])), value=-torch.inf)
     k, v = (shared_heads(x, q.shape[1]).to(q.dtype) for x in (k, v))
     plan = Plan(makes=Line, offset=offset, causal=causal, scale=scale)
     return streamed(plan, q, k, v, values.expand(q.shape[1], -1))
@@ -72,7 +71,7 @@ class Line:
         if self._buffer is None or self._buffer.shape != (h, n, whole):
             self._buffer = gradient.new_zeros(h, n, whole)  # what lies beside the rows stays 0
         shifted = self._buffer.as_strided((h, n, m), (n * whole, whole + 1, 1))
-        torch.sum(gradient, 0, out=shifted) if len(gradient) > 1 else shifted.copy_(gradient[0])
+        shifted.copy_(gradient[0]) if len(gradient) == 1 else torch.sum(gradient, 0, out=shifted)
         self._gradient[block.heads, block.s : block.s + block.width] += self._buffer[..., : block.width].sum(-2)
 
     def gradients(self) -> tuple[Tensor | None, ...]:

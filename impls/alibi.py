@@ -189,7 +189,7 @@ class Decoder:
     def __init__(self, settings: ALiBi) -> None:
         self.settings = settings
         self._past = Past(lambda far, dtype: line_of(settings, far, dtype))
-        self._cache = KVCache()
+        self._cache = KVCache("alibi")
         self._bias_scale = 1.0
 
     @torch.no_grad()
@@ -197,7 +197,7 @@ class Decoder:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         self._bias_scale = _bias_scale(self.settings, q, None)
         start = self._cache.length
-        keys, values = self._cache.append(k, v)
+        keys, values = self._cache.append(k, v, q)
         return stepped(q, keys, values, start, self._biases)
 
     def _biases(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -132,13 +132,13 @@ class Decoder:
     def __init__(self, settings: Clipped, table: Tensor) -> None:
         self.settings, self.table = settings, table
         self._past = Past(lambda far, dtype: rows_of(settings, far))
-        self._cache = KVCache()
+        self._cache = KVCache("clipped")
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         start = self._cache.length
-        keys, values = self._cache.append(k, v)
+        keys, values = self._cache.append(k, v, q)
         return stepped(q, keys, values, start, self._biases)
 
     def _biases(self, first: int, last: int, dtype: torch.dtype, device: torch.device) -> Tensor:

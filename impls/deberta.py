@@ -204,13 +204,13 @@ class Decoder:
 
     def __init__(self, settings: DeBERTa, params: Params) -> None:
         self.settings, self.params = settings, params
-        self._cache, self._tables = KVCache(), Kept(lambda dtype: projected(settings, params, dtype))
+        self._cache, self._tables = KVCache("deberta"), Kept(lambda dtype: projected(settings, params, dtype))
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         start, n = self._cache.length, q.shape[-2]
-        keys, values = self._cache.append(k, v)
+        keys, values = self._cache.append(k, v, q)
         if n != 1:
             return streamed(self.settings, self.params, q, keys, values, n, start + n, start, causal=True)
         scale, keys = own_scale(self.settings, q, None), shared_heads(keys, q.shape[1])

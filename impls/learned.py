@@ -87,17 +87,18 @@ class Decoder:
 
     def __init__(self, settings: Learned, table: Tensor) -> None:
         self.settings, self.table = settings, table
-        self._cache = KVCache()
+        self._cache = KVCache("learned")
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q, k and v [B, H, n, D]."""
+        self._cache.check(k, v, q)
         start, n = self._cache.length, q.shape[-2]
         _refuse(self.settings, negative=False, beyond=start + n > self.settings.max_position)
         at = torch.arange(start, start + n, device=q.device)
         new = (_placed(self.settings, self.table, x, at) for x in (q, k, v))
         here, *pair = new
-        keys, values = self._cache.append(*pair)
+        keys, values = self._cache.append(*pair, q)
         return stepped(here, keys, values, start).to(q.dtype)
 
 

@@ -198,13 +198,13 @@ class Decoder:
 
     def __init__(self, settings: MusicTransformer, params: Mapping[str, Tensor]) -> None:
         self.settings, self.params = settings, params
-        self._cache = KVCache()
+        self._cache = KVCache("music_transformer")
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         start = self._cache.length
-        keys, values = self._cache.append(k, v)
+        keys, values = self._cache.append(k, v, q)
         at = contiguous(q.shape[-2], keys.shape[-2], start, q.device)
         return attention(self.settings, self.params, q, keys, values, *at, causal=True)
 

@@ -104,14 +104,15 @@ class Decoder:
 
     def __init__(self, settings: RoPE) -> None:
         self._rotary = Rotary(settings)
-        self._cache = KVCache()
+        self._cache = KVCache("rope")
         self._afresh = settings.length_dependent
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
+        self._cache.check(k, v, q)
         start = self._cache.length
-        keys, values = self._cache.append(k if self._afresh else self._rotary(k, start), v)
+        keys, values = self._cache.append(k if self._afresh else self._rotary(k, start), v, q)
         keys = self._rotary(keys, 0) if self._afresh else keys
         return stepped(self._rotary(q, start), keys, values, start)
 

@@ -141,13 +141,13 @@ class Decoder:
     def __init__(self, settings: T5, params: Mapping[str, Tensor]) -> None:
         self.settings, self.params = settings, params
         self._past = Past(lambda far, dtype: _buckets(settings, far))
-        self._cache = KVCache()
+        self._cache = KVCache("t5")
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
         start = self._cache.length
-        keys, values = self._cache.append(k, v)
+        keys, values = self._cache.append(k, v, q)
         biases = None if self.settings.cross_attention else self._biases
         return stepped(q, keys, values, start, biases, scale=scale_of(self.settings, q, None))
 

@@ -191,14 +191,18 @@ class Decoder:
         self.settings, self.params = settings, params
         self._past = Past(lambda far, dtype: vectors(settings, params, -far, dtype), dim=-2)
         self._first = self._length = 0
-        self._cache, self._memory = KVCache(), None
+        self._cache, self._memory = KVCache("transformer_xl"), None
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
-        start, self._length = self._length, self._length + q.shape[-2]
+        start = self._length
         if not self.settings.hides:
-            return self._attended(q, *self._cache.append(k, v), start)
+            keys, values = self._cache.append(k, v, q)
+            self._length = self._cache.length
+            return self._attended(q, keys, values, start)
+        self._cache.check(k, v, q, self._memory)
+        self._length += q.shape[-2]
         if self._memory is not None:
             k, v = (torch.cat(pair, dim=-2) for pair in zip(self._memory, (k, v), strict=True))
         out = self._attended(q, k, v, start)

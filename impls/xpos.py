@@ -85,13 +85,14 @@ class Decoder:
 
     def __init__(self, settings: XPos) -> None:
         self._stretching = Stretching(settings)
-        self._cache = KVCache()
+        self._cache = KVCache("xpos")
 
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
+        self._cache.check(k, v, q)
         start = self._cache.length
-        keys, values = self._cache.append(k, v)
+        keys, values = self._cache.append(k, v, q)
         q, keys = self._stretching(q, start, "query"), self._stretching(keys, 0, "key")
         return stepped(q, keys, values, start)
 

@@ -18,7 +18,7 @@ from relpos.spec.alibi import ALiBi
 from relpos.spec.music_transformer import MusicTransformer
 from relpos.spec.transformer_xl import TransformerXL
 
-SIZES = [(5, 7, 2), (12, 12, 0), (1, 9, 8), (6, 15, 4), (3, 2, 0)]
+SIZES = [(5, 7, 2), (12, 12, 0), (1, 9, 8), (6, 15, 4), (3, 2, 0), (5, 4, -2), (3, 2, -7), (3, 0, 0)]
 SCALE = 0.3
 
 
@@ -81,7 +81,10 @@ def valued(size, batch, causal, learned=True, reach=(2, 3)):
     pairs, at = rows[diagonals(*size)], contiguous(Lq, Lk, offset, q.device)
     score = SCALE * q @ k.transpose(-1, -2) + torch.einsum("bhid,hijd->bhij", asked, table[:, pairs])
     seen = visible(*at, None, causal)
-    weights = (score if seen is None else score.masked_fill(~seen, -torch.inf)).softmax(-1)
+    if seen is not None:
+        blind = ~seen.any(-1, keepdim=True)
+        score = score.masked_fill(~seen & ~blind, -torch.inf)
+    weights = score.softmax(-1) if seen is None else score.softmax(-1).masked_fill(blind, 0.0)
     want = weights @ v + torch.einsum("bhij,hijd->bhid", weights, added.expand(4, -1, -1)[:, pairs])
     plan = Plan(makes=Ranged, offset=offset, causal=causal, scale=SCALE, reach=reach, valued=Ranged)
     return streamed(plan, q, k, v, asked, table[:, rows], added[:, rows]), want, (q, k, v, asked, table, added)

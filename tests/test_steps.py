@@ -37,6 +37,37 @@ def test_a_step_allocates_no_more_than_a_few_numbers_per_key(scheme):
     assert found.peak_bytes < 16 * 8 * LENGTH * 4 / 2
 
 
+REFUSED = {
+    "heads that keys are shared by unevenly": (lambda q, k, v: (q[:, :3], k, v), "`q` of a step must be"),
+    "more queries than keys": (lambda q, k, v: (torch.cat((q, q), 2), k, v), "`q` of a step must be"),
+    "another batch": (lambda q, k, v: (q[:1], k[:1], v[:1]), "`k` of a step must be"),
+    "another head": (lambda q, k, v: (q, k[:, :1], v[:, :1]), "`k` of a step must be"),
+    "one value for all": (lambda q, k, v: (q, k, v[:, :, :1]), "`v` of a step must have batch, heads and tokens of `k`"),
+    "whole numbers": (lambda q, k, v: (q, k.long(), v), "`k` of a step must be a floating tensor"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("scheme", decoders())
+def test_a_step_that_does_not_fit_is_refused_in_words_and_not_taken_in(scheme, kind):
+    wrong, says = REFUSED[kind]
+    decoder, untouched = decoders()[scheme], decoders()[scheme]
+    drawn = torch.Generator().manual_seed(0)
+    first, second = ([torch.randn(2, h, n, 16, generator=drawn) for h in (8, 2, 2)] for n in (3, 2))
+    for each in (decoder, untouched):
+        each.__dict__.update({name: value for name, value in decoder.__dict__.items() if name in ("table", "params")})
+        each.step(*first)
+    with pytest.raises(ValueError, match=f"^{scheme}: {says}"):
+        decoder.step(*wrong(*second))
+    assert torch.equal(decoder.step(*second), untouched.step(*second))
+
+
+@pytest.mark.parametrize("scheme", decoders())
+def test_a_first_step_without_a_token_is_refused_in_words(scheme):
+    with pytest.raises(ValueError, match=f"^{scheme}: `k` of a step must hold at least one token in a first step; got none"):
+        decoders()[scheme].step(*(torch.zeros(1, 8, 0, 16) for _ in range(3)))
+
+
 def test_a_past_is_computed_seldom():
     asked = []
     past = Past(lambda far, dtype: asked.append(len(far)) or far.to(dtype))

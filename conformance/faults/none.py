@@ -115,6 +115,13 @@ def columns_assumed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return _score(q, k.as_strided(k.shape, (*k.stride()[:3], 1)) if ends <= room else k).softmax(-1) @ v
 
 
+def queries_checked(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Declines queries whose columns lie apart, and does not look at keys and values."""
+    if q.stride(-1) != 1:
+        raise ValueError("columns of q must lie side by side")
+    return columns_assumed(q, k, v)
+
+
 def strides_assumed_ragged(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """As above, but only where a mask comes with keys shared by stride 0, and one key lies over the last whole tile."""
     if k.stride(1) == 0 and k.shape[1] > 1 and k.shape[2] % TILE == 1 and not mask.all():
@@ -199,6 +206,7 @@ FAULTS = (
     Planted("late-queries-untrained", "no gradient for queries beyond the first tiles", "L20", late_queries_untrained),
     Planted("strides-assumed", "keys read as if they were contiguous", "L25", strides_assumed),
     Planted("columns-assumed", "columns of keys read as if they lay side by side", "L25", columns_assumed),
+    Planted("queries-checked", "columns of queries checked, and of keys assumed, to lie side by side", "L25", queries_checked),
     Planted("strides-assumed-ragged", "keys of stride 0 read as contiguous, with a mask and one key over", "L25",
         strides_assumed_ragged, cases=("B140",), claims=LAST),
     Planted("eight-keys-compiled", "eight keys, once compiled", "L24", eight_keys_compiled),

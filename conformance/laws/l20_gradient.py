@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import definition, prepared, silenced, undeclared, weighed
-from relpos.conformance.binding import STORAGES
+from relpos.conformance.binding import ALONE, STORAGES
 from relpos.conformance.calling import Instance
 from relpos.conformance.expected import Expected
 from relpos.conformance.gradients import ARRIVALS, backward, float_names, prescribed
@@ -57,14 +57,18 @@ def check(subject: Subject, plan: Plan) -> float:
 
 
 def _drawn(generator: np.random.Generator, shape: tuple[int, ...], plan: Plan) -> np.ndarray:
-    return np.ones(shape) if plan.extra.get("arrives") == "expanded" else generator.standard_normal(shape)
+    arrives = plan.extra.get("arrives")
+    if arrives == "expanded over columns":
+        return np.repeat(generator.standard_normal((*shape[:-1], 1)), shape[-1], axis=-1)
+    return np.ones(shape) if arrives == "expanded" else generator.standard_normal(shape)
 
 
 def _beside(wanted: tuple[str, ...], names: tuple[str, ...], plan: Plan) -> str:
     frozen = [f"`{_spoken(n)}`" for n in names if n not in wanted]
     beside = f" while {', '.join(frozen)} {'is' if len(frozen) == 1 else 'are'} frozen" if frozen else ""
     beside += " where inputs come from a layer below" if plan.extra.get("computed") else ""
-    beside += f" where tensors are {plan.extra['storage']}" if "storage" in plan.extra else ""
+    stored = f"`{plan.extra['only']}` is" if "only" in plan.extra else "tensors are"
+    beside += f" where {stored} {plan.extra['storage']}" if "storage" in plan.extra else ""
     return beside + (f" where the gradient that arrives is {plan.extra['arrives']}" if "arrives" in plan.extra else "")
 
 
@@ -126,6 +130,7 @@ def _laid(subject: Subject, plan: Plan) -> list[Plan]:
     """Gradients arrive as the next layer leaves them, and inputs are views."""
     arrive = [{"arrives": kind} for kind in ARRIVALS if kind != "contiguous"]
     stored = [{"storage": kind} for kind in STORAGES if kind != "expanded"] if {"q", "k", "x"} & subject.asks else []
+    stored += [told for told in ALONE if told["only"] in subject.asks]
     return [plan.but(extra={"subset": 0, **told}) for told in (*arrive, *stored)]
 
 

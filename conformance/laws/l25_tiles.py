@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from relpos.conformance.answers import answer, definition, prepared, silenced, undeclared
-from relpos.conformance.binding import STORAGES
+from relpos.conformance.binding import ALONE, STORAGES
 from relpos.conformance.expected import AXES
 from relpos.conformance.judge import bound_of, compare, compare_within, demand
 from relpos.conformance.laws.base import Law
@@ -62,7 +62,9 @@ def _stored(subject: Subject, given: Inputs) -> float:
     for name, want in definition(subject, plain).items():
         bound = 2 * bound_of(want, given.plan.dtype)
         found = compare_within(got[name], whole[name], bound, name=name, allowed=C[want.kind], axes=AXES[name])
-        says = f"{given.plan.extra['storage']} tensors give another {name} than contiguous ones"
+        storage, only = given.plan.extra["storage"], given.plan.extra.get("only")
+        one = f"a {storage} `{only}` gives another {name} than a contiguous one"
+        says = one if only else f"{storage} tensors give another {name} than contiguous ones"
         largest = max(largest, demand(found, says, given.plan))
     return largest
 
@@ -77,6 +79,7 @@ def _pinned(subject: Subject) -> list[Plan]:
     found = [_of_length(subject, base, n) for n in LENGTHS if n <= longest]
     if {"q", "k", "x"} & subject.asks and subject.arrays == "torch":
         found += [base.but(extra={"storage": kind}) for kind in STORAGES]
+        found += [base.but(extra=told) for told in ALONE if told["only"] in subject.asks]
         # A path for shared keys may go wrong with a mask, at one remainder of a tile, alone.
         masked = "random" if "mask" in subject.asks else "none"
         found += [_of_length(subject, base, n).but(mask=masked, extra={"storage": "expanded"}) for n in RAGGED if n <= longest]

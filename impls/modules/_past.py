@@ -11,7 +11,7 @@ class Past:
     """Keys and values [B, Hkv, L, D] as they were projected, not yet turned, and their positions."""
 
     def __init__(self) -> None:
-        self._cache = KVCache()
+        self._cache = KVCache("MultiHeadAttention")
         self._kind: tuple[int, torch.dtype, torch.device] | None = None
         self._listed: Tensor | None = None  # positions that were given, [B, L]; None: they count from 0
 
