@@ -96,10 +96,9 @@ class Decoder:
         start, n = self._cache.length, q.shape[-2]
         _refuse(self.settings, negative=False, beyond=start + n > self.settings.max_position)
         at = torch.arange(start, start + n, device=q.device)
-        new = (_placed(self.settings, self.table, x, at) for x in (q, k, v))
-        here, *pair = new
-        keys, values = self._cache.append(*pair, q)
-        return stepped(here, keys, values, start).to(q.dtype)
+        placed_q, placed_k, placed_v = (_placed(self.settings, self.table, x, at) for x in (q, k, v))
+        keys, values = self._cache.append(placed_k, placed_v)
+        return stepped(placed_q, keys, values, start).to(q.dtype)
 
 
 def _placed(settings: Learned, table: Tensor, x: Tensor, positions: Tensor) -> Tensor:
