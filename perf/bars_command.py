@@ -33,7 +33,7 @@ def run_bars(options: argparse.Namespace) -> int:
     asked = [f"--{'set' if name == 'given' else name.replace('_', '-')}" for name in OTHERS if getattr(options, name)]
     if asked or options.device != "cpu":
         raise UsageError(f"--bars measures points of its own, on the CPU: leave out {', '.join(asked) or '--device'}.")
-    if 0 < options.rounds < ROUNDS or options.rounds < 0:
+    if options.rounds is not None and options.rounds < ROUNDS:
         raise UsageError(f"--bars needs {ROUNDS} rounds or more; got --rounds {options.rounds}.")
     out = options.out = BARS if options.out == OUT else options.out
     how = Options(rounds=options.rounds or ROUNDS, seed=options.seed, threads=options.threads or torch.get_num_threads(),

@@ -70,9 +70,7 @@ def chosen_sweep(options: argparse.Namespace) -> Sweep:
 
 
 def chosen_options(options: argparse.Namespace) -> Options:
-    """How every shape is measured; UsageError on a number that is none."""
-    if options.rounds < 0 or options.threads < 0:
-        raise UsageError("--rounds and --threads take positive whole numbers.")
+    """How every shape is measured."""
     threads = options.threads or torch.get_num_threads()
     how = Options(rounds=options.rounds or ROUNDS, seed=options.seed, threads=threads)
     if not options.full:
@@ -83,6 +81,8 @@ def chosen_options(options: argparse.Namespace) -> Options:
 def chosen_variants(options: argparse.Namespace) -> Asked:
     """Variants; UsageError or UnknownScheme on a name that is none."""
     others = _peers(options.scheme) if options.peers else []
+    if options.impl is None and (options.given or options.claim):
+        raise UsageError("--set and --claim are of an implementation of yours: add --impl my_kernels:alibi, or leave them out.")
     if options.impl is None:
         found = built_in(options.scheme, tuple(options.variant))
         return Asked(found, others, one_per_scheme=not options.full and not options.variant)

@@ -35,6 +35,12 @@ def run_perf(options: argparse.Namespace) -> int:
     """Measure, compare what was measured, or draw it; exit code 2 where what came cannot be read or written."""
     if not 0 <= options.seed <= MOST_SEED:
         raise UsageError(f"--seed takes a whole number from 0 to {MOST_SEED}; got {options.seed}.")
+    for name in ("rounds", "threads"):
+        if (n := getattr(options, name)) is not None and n < 1:
+            raise UsageError(f"--{name} takes a positive whole number; got {n}.")
+    for name in ("compare", "figures"):
+        if options.bars and getattr(options, name) is not None:
+            raise UsageError(f"--{name} looks at what --out holds and measures nothing: leave out --bars.")
     try:
         if options.compare is not None:
             return _compared(options)

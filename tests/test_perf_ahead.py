@@ -40,7 +40,7 @@ def test_the_default_fits_a_quarter_of_an_hour_and_the_full_run_an_hour_and_a_ha
 
 
 def how(*, full):
-    return chosen_options(argparse.Namespace(full=full, rounds=0, threads=1, seed=0))
+    return chosen_options(argparse.Namespace(full=full, rounds=None, threads=1, seed=0))
 
 
 def test_a_full_run_has_fewer_rounds_and_more_patience_at_long_lengths_only():

@@ -143,7 +143,7 @@ def test_bars_take_no_other_points_and_no_fewer_rounds(options, said):
         ("full", "scheme", "variant", "impl", "given", "claim", "lengths", "dtype", "mode", "peers", "benchmark_json")
     )
     with pytest.raises(UsageError) as raised:
-        run_bars(argparse.Namespace(**{**plain, "device": "cpu", "rounds": 0, **options}))
+        run_bars(argparse.Namespace(**{**plain, "device": "cpu", "rounds": None, **options}))
     assert str(raised.value) == said
 
 

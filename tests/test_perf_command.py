@@ -188,7 +188,11 @@ COMPLAINTS = [
     (("--lengths", ""), "--lengths takes whole numbers from 2, such as 512,1024; got ''."),
     (("--lengths", ","), "--lengths takes whole numbers from 2, such as 512,1024; got ','."),
     (("--seed", "-1"), "--seed takes a whole number from 0 to 4294967295; got -1."),
-    (("--rounds", "-1"), "--rounds and --threads take positive whole numbers."),
+    (("--rounds", "-1"), "--rounds takes a positive whole number; got -1."),
+    (("--bars", "--rounds", "0"), "--rounds takes a positive whole number; got 0."),
+    (("--threads", "0"), "--threads takes a positive whole number; got 0."),
+    (("--claim", "softmax=causal"), "--set and --claim are of an implementation of yours: add --impl"),
+    (("--bars", "--figures", "drawn"), "--figures looks at what --out holds and measures nothing: leave out --bars."),
     (("--impl", "my.py:bias"), "add --scheme NAME"),
 ]
 
