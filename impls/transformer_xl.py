@@ -196,13 +196,10 @@ class Decoder:
     @torch.no_grad()
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Outputs [B, H, n, D] of n new tokens; q [B, H, n, D], k and v [B, Hkv, n, D]."""
-        start = self._length
-        if not self.settings.hides:
-            keys, values = self._cache.append(k, v, q)
-            self._length = self._cache.length
-            return self._attended(q, keys, values, start)
         self._cache.check(k, v, q, self._memory)
-        self._length += q.shape[-2]
+        start, self._length = self._length, self._length + q.shape[-2]
+        if not self.settings.hides:
+            return self._attended(q, *self._cache.append(k, v), start)
         if self._memory is not None:
             k, v = (torch.cat(pair, dim=-2) for pair in zip(self._memory, (k, v), strict=True))
         out = self._attended(q, k, v, start)
