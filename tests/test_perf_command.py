@@ -192,7 +192,6 @@ COMPLAINTS = [
     (("--bars", "--rounds", "0"), "--rounds takes a positive whole number; got 0."),
     (("--threads", "0"), "--threads takes a positive whole number; got 0."),
     (("--claim", "softmax=causal"), "--set and --claim are of an implementation of yours: add --impl"),
-    (("--bars", "--figures", "drawn"), "--figures looks at what --out holds and measures nothing: leave out --bars."),
     (("--impl", "my.py:bias"), "add --scheme NAME"),
 ]
 
@@ -203,6 +202,14 @@ def test_what_makes_no_sense_is_said_without_a_traceback(words, said, tmp_path, 
     err = " ".join(capsys.readouterr().err.split())
     assert said in err and "Traceback" not in err and err.endswith("Nothing was measured (exit 2).")
     assert list(tmp_path.iterdir()) == [], "no record of a machine that measured nothing"
+
+
+@pytest.mark.parametrize("option", ["figures", "compare"])
+def test_bars_are_not_dropped_for_what_measures_nothing(option, tmp_path, capsys):
+    assert main(("perf", "--bars", f"--{option}", str(tmp_path / "there"))) == 2
+    err = " ".join(capsys.readouterr().err.split())
+    assert f"--{option} looks at what --out holds and measures nothing: leave out --bars." in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_dtype_is_refused_with_those_there_are(capsys):
