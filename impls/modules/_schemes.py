@@ -13,18 +13,22 @@ import torch
 from torch import Tensor, nn
 
 from relpos.impls.modules._checks import require
-from relpos.spec.contract import scheme_name
 
 ENTRIES = {"none": (), "embedding": ("encode",), "rotation": ("rotate",), "bias": ("bias",), "logits": ("term", "values")}
 OPTIONAL = ("values",)
 INIT_STD = 0.02
 
 
+def name_of(settings: Any) -> str:
+    """The file of a scheme has one name in every folder."""
+    return type(settings).__module__.rpartition(".")[2]
+
+
 class Asked:
     """A function of a scheme's file and the names it asks for, read once: nothing is inspected under a compiler."""
 
     def __init__(self, settings: Any, entry: str) -> None:
-        scheme = scheme_name(settings)
+        scheme = name_of(settings)
         try:
             self.function = getattr(import_module(f"relpos.impls.{scheme}"), entry)
         except (ModuleNotFoundError, AttributeError):
@@ -92,7 +96,7 @@ def check_together(where: str, schemes: Sequence[Any], sizes: dict[str, int]) ->
     """Refuse schemes that do not fit the module or one another."""
     for settings in schemes:
         check_settings(where, settings)
-    names = [scheme_name(settings) for settings in schemes]
+    names = [name_of(settings) for settings in schemes]
     twice = [name for name in names if names.count(name) > 1]
     require(where, "schemes", not twice, "different from one another", names, "Give each once.")
     owners = [name for name, settings in zip(names, schemes, strict=True) if {"scale", "content"} & set(dir(settings))]
@@ -114,7 +118,7 @@ def check_lent(where: str, schemes: Sequence[Any], sizes: dict[str, Any], bias: 
     """Refuse projections that do not fit tables which are projected by them."""
     for settings in schemes:
         if _projections(settings):
-            shared = f"with tables of {scheme_name(settings)} that are projected as queries and keys are"
+            shared = f"with tables of {name_of(settings)} that are projected as queries and keys are"
             num_heads, groups = sizes["num_heads"], sizes["num_kv_heads"]
             require(where, "num_kv_heads", groups == num_heads, f"num_heads = {num_heads} {shared}", groups)
             require(where, "bias", bias, f"True {shared}", bias)
@@ -123,7 +127,7 @@ def check_lent(where: str, schemes: Sequence[Any], sizes: dict[str, Any], bias: 
 def axes_of(where: str, schemes: Sequence[Any]) -> int:
     """How many coordinates a position has: the same for all schemes that look at positions."""
     looking = [settings for settings in schemes if settings.form != "none"]
-    axes = {scheme_name(settings): getattr(settings, "axes", 1) for settings in looking}
+    axes = {name_of(settings): getattr(settings, "axes", 1) for settings in looking}
     hint = "A position has as many coordinates as there are axes."
     require(where, "schemes", len(set(axes.values())) < 2, "of one number of axes", axes, hint)
     return next(iter(axes.values()), 1)
@@ -139,4 +143,4 @@ def _projections(settings: Any) -> dict[str, tuple[str, str]]:
 
 
 def _has(settings: Any, entry: str) -> bool:
-    return hasattr(import_module(f"relpos.impls.{scheme_name(settings)}"), entry)
+    return hasattr(import_module(f"relpos.impls.{name_of(settings)}"), entry)

@@ -12,9 +12,8 @@ from relpos.impls._rotation import context_of
 from relpos.impls.modules._checks import check_input, check_positions, refusal, require
 from relpos.impls.modules._masks import Sense, read_mask
 from relpos.impls.modules._past import Past
-from relpos.impls.modules._schemes import INIT_STD, Asked, Scheme, axes_of, check_lent, check_together, lent, own_scale
+from relpos.impls.modules._schemes import INIT_STD, Asked, Scheme, axes_of, check_lent, check_together, lent, name_of, own_scale
 from relpos.impls.modules.relative_position_bias import RelativePositionBias
-from relpos.spec.contract import scheme_name
 
 WHERE = "MultiHeadAttention"
 Mask = tuple[Tensor | None, Tensor | None]  # which keys are seen, and what is added to the scores
@@ -75,8 +74,8 @@ class MultiHeadAttention(nn.Module):
         self.schemes = nn.ModuleDict()
         for settings in several:
             part = RelativePositionBias if settings.form == "bias" else Scheme
-            self.schemes[scheme_name(settings)] = part(settings, init_std=init_std)
-        self._own_content = {scheme_name(s): Asked(s, "content") for s in several if hasattr(s, "content")}
+            self.schemes[name_of(settings)] = part(settings, init_std=init_std)
+        self._own_content = {name_of(s): Asked(s, "content") for s in several if hasattr(s, "content")}
         self._past = Past()
         self.reset_parameters()
 
@@ -158,7 +157,7 @@ class MultiHeadAttention(nn.Module):
 
     def _refuse_unplaced(self, positions: Tensor | None, context_positions: Tensor | None) -> None:
         relative = ("rotation", "bias", "logits")
-        looking = [scheme_name(part.settings) for part in self._parts() if part.settings.form in relative]
+        looking = [name_of(part.settings) for part in self._parts() if part.settings.form in relative]
         looking += ["causal"] * self.causal
         if looking and (positions is None or context_positions is None):
             raise ValueError(

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from relpos.impls.modules._checks import check_positions, require
-from relpos.impls.modules._schemes import INIT_STD, Asked, check_settings, draw_parameters, own_parameters
-from relpos.spec.contract import scheme_name
+from relpos.impls.modules._schemes import INIT_STD, Asked, check_settings, draw_parameters, name_of, own_parameters
 
 WHERE = "RelativePositionBias"
 
@@ -26,7 +25,7 @@ class RelativePositionBias(nn.Module):
         super().__init__()
         check_settings(WHERE, settings)
         is_bias, hint = settings.form == "bias", "MultiHeadAttention takes schemes of every form."
-        require(WHERE, "settings", is_bias, 'of form "bias"', f'{scheme_name(settings)} of form "{settings.form}"', hint)
+        require(WHERE, "settings", is_bias, 'of form "bias"', f'{name_of(settings)} of form "{settings.form}"', hint)
         require(WHERE, "init_std", init_std >= 0, "0 or more", init_std)
         self.settings, self.init_std = settings, init_std
         own_parameters(self, settings)
